@@ -389,8 +389,8 @@ typedef struct mmc_plan_options {
   const char *objective;
   /* The arithmetic of products; NULL means "native".
    * "native": that of the dtype.
-   * "faithful": also other arithmetic where it is at least as accurate: large f32 products on a
-   * Hopper GPU are emulated on tensor cores (docs/faithful.md).
+   * "faithful": also other arithmetic where it is at least as accurate: large f32 and f64 products
+   * on a Hopper GPU are emulated on tensor cores (docs/faithful.md).
    * "fast": also TF32, for f32 and c64 on a GPU.
    * "reproducible": the bits of the result depend on the factors and the order alone, not on the
    * device, threads, batch, memory or layouts: every element is one chain of fused multiply-adds

@@ -26,7 +26,15 @@ _names = {
     torch.complex64: "c64",
     torch.complex128: "c128",
 }
-_dtypes = {name: dtype for dtype, name in _names.items()}
+_integers = {
+    torch.bool: "bool",
+    torch.int8: "i8",
+    torch.int16: "i16",
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.uint8: "u8",
+}
+_dtypes = {name: dtype for dtype, name in [*_names.items(), *_integers.items()]}
 _exact = (torch.Tensor, torch.nn.Parameter)
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
 _is_any_autocast_enabled = getattr(torch._C, "_is_any_autocast_enabled", lambda: False)
@@ -279,9 +287,9 @@ def _dtype_for(plan: Any, tensors: List[torch.Tensor]) -> torch.dtype:
     dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
     if plan is None:
         return dtype
-    planned = _dtypes[plan.chain.partition(":")[0]]
-    if torch.promote_types(dtype, planned) != planned:
-        raise TypeError(f"arrays: expected {planned} as planned, got {dtype}")
+    planned = _dtypes.get(plan.chain.partition(":")[0])
+    if planned is None or torch.promote_types(dtype, planned) != planned:
+        raise TypeError(f"arrays: expected those planned for, {plan.chain}, got {dtype}")
     return planned
 
 
@@ -335,7 +343,7 @@ def multiply(
     if gradients and out is not None:
         raise RuntimeError("out: expected None, as a factor requires a gradient")
     plain = all(map(_has_memory, tensors)) and not _transforms_active()
-    if plain and dtype in _names:
+    if plain and (dtype in _names or (dtype in _integers and tensors[0].is_cuda)):
         if not gradients:
             return _direct(plan, tensors, out, options)
         if not by_own and tensors[0].is_cpu and dtype in _plain_on_cpu and device in (None, "cpu"):
@@ -366,16 +374,6 @@ class _Names:
 
 def as_array(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
-
-
-_integers = (
-    torch.bool,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-    torch.uint8,
-)
 
 
 def _of_integers(what: Any, tensors: List[Optional[torch.Tensor]], shapes: Any, out: Any) -> Any:

@@ -282,10 +282,15 @@ mmc_status mmci_registry_open(mmci_registry *registry, const char *name, mmci_op
 
 mmc_status mmci_opened_check_rule(const mmci_opened *on, mmc_dtype dtype, const mmci_rule *rule,
                                   mmci_error *error) {
-  if (rule->semiring == MMC_PLUS_TIMES) return MMC_OK;
+  if (rule->semiring == MMC_PLUS_TIMES && rule->modulus == 0 && !rule->checked) return MMC_OK;
   mmci_gemm gemm = mmci_gemm_tight(dtype, MMCI_NATIVE, 1, 1, 1, MMC_OP_N, MMC_OP_N);
   gemm.rule = *rule;
   if (on->ops->supports(on->device, &gemm)) return MMC_OK;
+  if (rule->semiring == MMC_PLUS_TIMES)
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device",
+                              "'%s' does not multiply integers %s: expected cpu, blas or ref",
+                              on->name,
+                              rule->checked ? "with overflow checked" : "modulo a number");
   return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device",
                             "'%s' does not multiply over semiring %s: expected cpu, blas or ref",
                             on->name, mmc_semiring_name(rule->semiring));

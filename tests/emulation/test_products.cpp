@@ -127,6 +127,52 @@ static void try_product(uint64_t seed) {
   expect(right && c.rest_is_untouched(), "a product", g.dtype, g.m, g.k, g.n, seed);
 }
 
+static uint64_t word_at(const std::vector<unsigned char> &from, int64_t i, size_t size) {
+  uint64_t word = 0;
+  memcpy(&word, from.data() + (size_t)i * size, size);
+  return word;
+}
+
+/* Integers wrap around; truth values are taken as 0 or not. */
+static void try_integers(uint64_t seed) {
+  uint64_t random = seed;
+  mmci_gemm g = {};
+  mmci_error error = {};
+  g.dtype = (mmc_dtype)(MMC_I8 + random_below(&random, MMC_BOOL - MMC_I8 + 1));
+  const bool truth = g.dtype == MMC_BOOL;
+  const size_t size = mmc_dtype_size(g.dtype);
+  g.m = random_size(&random);
+  g.k = random_size(&random);
+  g.n = random_size(&random);
+  g.a = random_form(&random, g.m, g.k);
+  g.b = random_form(&random, g.k, g.n);
+  g.ldc = g.n + 1 + random_below(&random, 5);
+  g.accumulate = random_below(&random, 3) == 0;
+  std::vector<unsigned char> a((size_t)((g.a.trans ? g.k : g.m) * g.a.ld) * size + 8),
+      b((size_t)((g.b.trans ? g.n : g.k) * g.b.ld) * size + 8), c((size_t)(g.m * g.ldc) * size + 8);
+  for (std::vector<unsigned char> *x : {&a, &b, &c})
+    for (unsigned char &byte : *x)
+      byte = truth && random_below(&random, 8) > 0 ? 0 : (unsigned char)random_bits(&random);
+  std::vector<unsigned char> expected = c;
+  for (int64_t r = 0; r < g.m; r++)
+    for (int64_t q = 0; q < g.n; q++) {
+      uint64_t sum = g.accumulate ? word_at(c, r * g.ldc + q, size) : 0;
+      for (int64_t d = 0; d < g.k; d++) {
+        const uint64_t x = word_at(a, g.a.trans ? d * g.a.ld + r : r * g.a.ld + d, size),
+                       y = word_at(b, g.b.trans ? q * g.b.ld + d : d * g.b.ld + q, size);
+        sum += truth ? (uint64_t)(x != 0 && y != 0) : x * y;
+      }
+      if (truth) sum = sum != 0;
+      memcpy(expected.data() + (size_t)(r * g.ldc + q) * size, &sum, size);
+    }
+  const bool right =
+      mmci_cuda_plain_product(nullptr, &g, a.data(), b.data(), c.data(), &error) == MMC_OK;
+  checks++;
+  if (right && c == expected) return;
+  failures++;
+  printf("FAILED: a product of %s, seed %" PRIu64 "\n", mmc_dtype_name(g.dtype), seed);
+}
+
 /* Each row of B is followed by the same times i. */
 static void try_spread(const mmci_gemm &g, Matrix &b, uint64_t seed) {
   mmci_error error = {};
@@ -253,6 +299,7 @@ int main(int argc, char **argv) {
   uint64_t seed = argc > 1 ? strtoull(argv[1], nullptr, 10) : 20260711;
   for (int t = 0; t < CASES; t++) {
     try_product(seed + (uint64_t)t);
+    try_integers(seed + (uint64_t)t);
     try_ordered(seed + (uint64_t)t);
     try_copy(seed + (uint64_t)t);
     try_resize(seed + (uint64_t)t);

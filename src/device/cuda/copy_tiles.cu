@@ -88,11 +88,21 @@ extern "C" mmc_status mmci_cuda_copy_tiles(cudaStream_t stream, mmc_dtype dtype,
   const bool trans = form->trans != to_trans, conj = form->conj;
   const int64_t lines = to_trans ? cols : rows, length = to_trans ? rows : cols, ld = form->ld;
   switch (dtype) {
+    case MMC_I8:
+    case MMC_U8:
+    case MMC_BOOL:
+      return copy_matrix<uint8_t>(stream, lines, length, from, ld, trans, conj, to, to_ld, error);
+    case MMC_I16:
+    case MMC_U16:
     case MMC_F16:
     case MMC_BF16:
       return copy_matrix<uint16_t>(stream, lines, length, from, ld, trans, conj, to, to_ld, error);
+    case MMC_I32:
+    case MMC_U32:
     case MMC_F32:
       return copy_matrix<uint32_t>(stream, lines, length, from, ld, trans, conj, to, to_ld, error);
+    case MMC_I64:
+    case MMC_U64:
     case MMC_F64:
       return copy_matrix<uint64_t>(stream, lines, length, from, ld, trans, conj, to, to_ld, error);
     case MMC_C64:

@@ -58,6 +58,23 @@ struct mmci_complex_element {
   static __device__ __forceinline__ Stored write(Sum sum) { return sum; }
 };
 
+/* Integers wrap around modulo 2^bits, whatever their sign: they are read as words without one. */
+template <typename Bits, typename Word>
+struct mmci_integer_element {
+  typedef Bits Stored;
+  typedef Word Sum;
+  static __device__ __forceinline__ Sum read(Stored stored, bool) { return stored; }
+  static __device__ __forceinline__ Stored write(Sum sum) { return (Stored)sum; }
+};
+
+/* Truth values: sums count the products that are true. */
+struct mmci_bool_element {
+  typedef uint8_t Stored;
+  typedef uint64_t Sum;
+  static __device__ __forceinline__ Sum read(Stored stored, bool) { return stored != 0; }
+  static __device__ __forceinline__ Stored write(Sum sum) { return sum != 0; }
+};
+
 struct mmci_f16_element {
   typedef uint16_t Stored;
   typedef float Sum;

@@ -14,6 +14,8 @@ static const double FLOPS_PER_S[] = {[MMC_F32] = 5e13,  [MMC_F64] = 5e13, [MMC_C
                                      [MMC_C128] = 5e13, [MMC_F16] = 8e14, [MMC_BF16] = 8e14};
 static const double JOULES_PER_FLOP[] = {[MMC_F32] = 8e-12,  [MMC_F64] = 8e-12, [MMC_C64] = 8e-12,
                                          [MMC_C128] = 8e-12, [MMC_F16] = 5e-13, [MMC_BF16] = 5e-13};
+/* Of integers, two operations a multiplication; loops do those of products that are not large. */
+static const double INTEGERS_PER_S = 1e13, JOULES_PER_INTEGER = 1e-11;
 
 /* Pairs for which group/fused.cu took at most 1 / 1.3 of two calls of cuBLAS in one graph, for all
  * such shapes that were measured on an H100 (docs/benchmarks.md). Fewer rows were not measured, or
@@ -26,7 +28,7 @@ static const mmci_pair_gain HALF_PAIRS[MMCI_PAIR_GAINS] = {{16384, 256, 1024, 10
 static const mmci_pair_gain NO_PAIRS[MMCI_PAIR_GAINS];
 
 mmci_facts mmci_cuda_facts_of(int multiprocessors, mmc_dtype dtype, mmci_precision precision) {
-  if (mmci_dtype_is_integer(dtype)) return (mmci_facts){0};
+  const bool integers = mmci_dtype_is_integer(dtype);
   const bool tf32 = precision == MMCI_FAST && (dtype == MMC_F32 || dtype == MMC_C64);
   const bool half = dtype == MMC_F16 || dtype == MMC_BF16;
   const mmci_pair_gain *pairs = dtype == MMC_F64   ? F64_PAIRS
@@ -34,14 +36,18 @@ mmci_facts mmci_cuda_facts_of(int multiprocessors, mmc_dtype dtype, mmci_precisi
                                 : dtype != MMC_F32 ? NO_PAIRS
                                 : tf32             ? TF32_PAIRS
                                                    : F32_PAIRS;
-  return (mmci_facts){.flops_per_s = tf32 ? TF32_FLOPS_PER_S : FLOPS_PER_S[dtype],
+  return (mmci_facts){.flops_per_s = tf32       ? TF32_FLOPS_PER_S
+                                     : integers ? INTEGERS_PER_S
+                                                : FLOPS_PER_S[dtype],
                       .bytes_per_s = 2.5e12,
                       .launch_s = 5e-6,
                       .half_mn = 64,
                       .half_k = 64,
                       .overlap = 1,
                       .static_w = 120,
-                      .joules_per_flop = tf32 ? TF32_JOULES_PER_FLOP : JOULES_PER_FLOP[dtype],
+                      .joules_per_flop = tf32       ? TF32_JOULES_PER_FLOP
+                                         : integers ? JOULES_PER_INTEGER
+                                                    : JOULES_PER_FLOP[dtype],
                       .joules_per_byte = 4e-11,
                       .group_share = 0.6,
                       .product_s = 4e-7,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "device/cuda/architectures.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/facts.h"
@@ -125,7 +126,7 @@ static double product_seconds(const void *user, const mmci_gemm *gemm) {
 static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
                   mmci_facts *out) {
   *out = mmci_cuda_facts_of(device->properties.multiProcessorCount, dtype, precision);
-  if (out->flops_per_s == 0) return;
+  if (mmci_dtype_is_integer(dtype)) return;
   const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
   out->model = (mmci_model){.user = device,
                             .seconds = product_seconds,

@@ -86,6 +86,28 @@ static __device__ __forceinline__ void mmci_tensor_load_all(uint32_t to, const C
       : "memory");
 }
 
+/* Copies a box of a map of planes (k, row, plane). */
+static __device__ __forceinline__ void mmci_plane_load(uint32_t to, const CUtensorMap *map,
+                                                       uint32_t barrier, int k, int row,
+                                                       int plane) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(k), "r"(row), "r"(plane)
+      : "memory");
+}
+
+/* Copies it to the same place of every block of the cluster that `blocks` has a bit for. */
+static __device__ __forceinline__ void mmci_plane_load_all(uint32_t to, const CUtensorMap *map,
+                                                           uint32_t barrier, int k, int row,
+                                                           int plane, uint16_t blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(k), "r"(row), "r"(plane), "h"(blocks)
+      : "memory");
+}
+
 /* ---- products ----------------------------------------------------------------------------------
  */
 
@@ -169,6 +191,34 @@ static __device__ __forceinline__ void mmci_byte_products_add(int (&d)[64], uint
       "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {" MMCI_R64 "}, %64, %65, p; }"
       : MMCI_I8(d, 0), MMCI_I8(d, 8), MMCI_I8(d, 16), MMCI_I8(d, 24), MMCI_I8(d, 32),
         MMCI_I8(d, 40), MMCI_I8(d, 48), MMCI_I8(d, 56)
+      : "l"(a), "l"(b), "r"(keep));
+}
+
+#define MMCI_R128_REST                                                                             \
+  MMCI_R8(64, 65, 66, 67, 68, 69, 70, 71)                                                          \
+  "," MMCI_R8(72, 73, 74, 75, 76, 77, 78, 79) "," MMCI_R8(                                         \
+      80, 81, 82, 83, 84, 85, 86,                                                                  \
+      87) "," MMCI_R8(88, 89, 90, 91, 92, 93, 94,                                                  \
+                      95) "," MMCI_R8(96, 97, 98, 99, 100, 101, 102,                               \
+                                      103) "," MMCI_R8(104, 105, 106, 107, 108, 109, 110,          \
+                                                       111) "," MMCI_R8(112, 113, 114, 115, 116,   \
+                                                                        117, 118,                  \
+                                                                        119) "," MMCI_R8(120, 121, \
+                                                                                         122, 123, \
+                                                                                         124, 125, \
+                                                                                         126, 127)
+
+/* Adds products of bytes with sums that wrap around: a is 64 x 32, b is 256 x 32. */
+static __device__ __forceinline__ void mmci_wide_byte_products_add(int (&d)[128], uint64_t a,
+                                                                   uint64_t b, int keep) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %130, 0; "
+      "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 {" MMCI_R64 "," MMCI_R128_REST
+      "}, %128, %129, p; }"
+      : MMCI_I8(d, 0), MMCI_I8(d, 8), MMCI_I8(d, 16), MMCI_I8(d, 24), MMCI_I8(d, 32),
+        MMCI_I8(d, 40), MMCI_I8(d, 48), MMCI_I8(d, 56), MMCI_I8(d, 64), MMCI_I8(d, 72),
+        MMCI_I8(d, 80), MMCI_I8(d, 88), MMCI_I8(d, 96), MMCI_I8(d, 104), MMCI_I8(d, 112),
+        MMCI_I8(d, 120)
       : "l"(a), "l"(b), "r"(keep));
 }
 

@@ -1,6 +1,6 @@
 /* plain.cu: computes any product or batch that cuBLAS cannot express: conjugated and not
- * transposed, gathered, or at addresses that it does not take. One 64 x 64 tile of C per block is
- * staged through shared memory.
+ * transposed, gathered, of integers, or at addresses that it does not take. One 64 x 64 tile of C
+ * per block is staged through shared memory.
  *
  * Layout any forms, sizes and leading dimensions in 64 bits; edges guarded
  * Launch a 1-D grid that strides over the tiles, 256 threads, 4 x 4 elements of C each
@@ -133,6 +133,20 @@ extern "C" mmc_status mmci_cuda_plain_product(cudaStream_t stream, const mmci_ge
       return launch_plain<mmci_f16_element>(stream, s, a, b, c, error);
     case MMC_BF16:
       return launch_plain<mmci_bf16_element>(stream, s, a, b, c, error);
+    case MMC_I8:
+    case MMC_U8:
+      return launch_plain<mmci_integer_element<uint8_t, uint32_t>>(stream, s, a, b, c, error);
+    case MMC_I16:
+    case MMC_U16:
+      return launch_plain<mmci_integer_element<uint16_t, uint32_t>>(stream, s, a, b, c, error);
+    case MMC_I32:
+    case MMC_U32:
+      return launch_plain<mmci_integer_element<uint32_t, uint32_t>>(stream, s, a, b, c, error);
+    case MMC_I64:
+    case MMC_U64:
+      return launch_plain<mmci_integer_element<uint64_t, uint64_t>>(stream, s, a, b, c, error);
+    case MMC_BOOL:
+      return launch_plain<mmci_bool_element>(stream, s, a, b, c, error);
     default:
       break;
   }

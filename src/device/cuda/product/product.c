@@ -4,9 +4,9 @@
  * C^T = B^T A^T, and nothing is ever copied. Variant 0 is what cublasGemmEx chooses; the others are
  * the algorithms that cuBLASLt proposes, 1 to 24, the shapes of large_tile.h, from 25 on, and those
  * of sliced_k.h, from 31 on. A batch is one strided call, without variants. Faithful f32 products
- * that are large enough go to emulated.c as variant 0, reproducible ones to ordered.cu, or where
- * they are large to whole tiles of large_tile.h, which add up in the same order. What cuBLAS cannot
- * say goes to plain.cu.
+ * that are large enough go to emulated.c as variant 0, f64 ones and integers to residues.c,
+ * reproducible ones to ordered.cu, or where they are large to whole tiles of large_tile.h, which
+ * add up in the same order. What cuBLAS cannot say goes to plain.cu.
  */
 #include <math.h>
 #include <stdint.h>
@@ -21,6 +21,7 @@
 #include "device/cuda/product/large_tile.h"
 #include "device/cuda/product/ordered_complex.h"
 #include "device/cuda/product/sliced_k.h"
+#include "device/cuda/residues/residues.h"
 
 enum {
   VARIANTS_MAX = 24,
@@ -43,6 +44,7 @@ typedef enum kind {
   CUBLAS,
   CUBLASLT,
   EMULATED,
+  RESIDUES,
   LARGE_TILE,
   SLICED_K
 } kind;
@@ -96,6 +98,7 @@ struct mmci_kernel {
   stored a, b, c;
   lt_product lt;                         /* CUBLASLT */
   mmci_emulated *emulated;               /* EMULATED */
+  mmci_residues *residues;               /* RESIDUES */
   mmci_large_tile *large_tile;           /* LARGE_TILE, ORDERED_TILES */
   mmci_sliced_k sliced_k;                /* SLICED_K */
   mmci_ordered_complex *ordered_complex; /* ORDERED_COMPLEX */
@@ -128,7 +131,13 @@ static bool is_batch(const mmci_gemm *gemm) {
   return gemm->batch > 1;
 }
 
+static bool goes_by_residues(const mmci_device *device, const mmci_gemm *gemm) {
+  return gemm->variant == 0 && mmci_residues_supports(&device->properties, gemm) &&
+         mmci_residues_pays(gemm);
+}
+
 static kind kind_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
+  if (gemm->precision == MMCI_FAITHFUL && goes_by_residues(device, gemm)) return RESIDUES;
   if (is_batch(gemm)) return CUBLAS_BATCH;
   if (gemm->variant != 0)
     return gemm->variant < FIRST_LARGE_TILE ? CUBLASLT
@@ -162,16 +171,30 @@ static kind kind_in_order(const mmci_device *device, const mmci_gemm *gemm) {
   return is_complex ? ORDERED_COMPLEX : ORDERED_TILES;
 }
 
+static bool is_nothing(const mmci_gemm *gemm) {
+  return gemm->m == 0 || gemm->n == 0 || (gemm->k == 0 && gemm->accumulate);
+}
+
+static kind kind_of_integers(const mmci_device *device, const mmci_gemm *gemm) {
+  if (is_nothing(gemm)) return NOTHING;
+  if (gemm->k == 0) return ZEROS;
+  return goes_by_residues(device, gemm) ? RESIDUES : PLAIN;
+}
+
 /* Fills the kernel with all but what is prepared. */
 static void choose_kind(const mmci_device *device, const mmci_gemm *gemm, mmci_kernel *kernel) {
   const mmci_form c = {.ld = gemm->ldc};
   kernel->gemm = *gemm;
+  if (mmci_dtype_is_integer(gemm->dtype)) {
+    kernel->kind = kind_of_integers(device, gemm);
+    return;
+  }
   kernel->arithmetic = find_arithmetic(gemm);
   bool in_f64 = kernel->arithmetic->compute == CUBLAS_COMPUTE_64F;
   const void *zero = in_f64 ? (const void *)ZERO_F64 : ZERO_F32;
   kernel->one = in_f64 ? (const void *)ONE_F64 : ONE_F32;
   kernel->beta = gemm->accumulate ? kernel->one : zero;
-  if (gemm->m == 0 || gemm->n == 0 || (gemm->k == 0 && gemm->accumulate))
+  if (is_nothing(gemm))
     kernel->kind = NOTHING;
   else if (gemm->k == 0)
     kernel->kind = ZEROS;
@@ -188,9 +211,9 @@ static void choose_kind(const mmci_device *device, const mmci_gemm *gemm, mmci_k
 
 bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
-  return gemm->rule.semiring == MMC_PLUS_TIMES &&
-         (unsigned)gemm->dtype < sizeof NATIVE / sizeof *NATIVE && gemm->m >= 0 && gemm->k >= 0 &&
-         gemm->n >= 0 && gemm->a.ld >= 1 && gemm->b.ld >= 1 && gemm->ldc >= 1 && gemm->batch >= 0 &&
+  return gemm->rule.semiring == MMC_PLUS_TIMES && gemm->rule.modulus == 0 && !gemm->rule.checked &&
+         (unsigned)gemm->dtype <= MMC_BOOL && gemm->m >= 0 && gemm->k >= 0 && gemm->n >= 0 &&
+         gemm->a.ld >= 1 && gemm->b.ld >= 1 && gemm->ldc >= 1 && gemm->batch >= 0 &&
          gemm->a.stride >= 0 && gemm->b.stride >= 0;
 }
 
@@ -219,6 +242,8 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       return "in order";
     case EMULATED:
       return mmci_emulated_name(mmci_emulated_choose(gemm));
+    case RESIDUES:
+      return mmci_residues_name(gemm->dtype);
     case CUBLASLT:
     case LARGE_TILE:
     case SLICED_K:
@@ -236,6 +261,7 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
   mmci_gemm plain = *gemm;
   plain.variant = 0;
   choose_kind(device, &plain, &kernel);
+  if (kernel.kind == RESIDUES) return mmci_residues_seconds(&plain);
   const bool known = (kernel.kind == CUBLAS || kernel.kind == CUBLAS_BATCH) &&
                      kernel.arithmetic == &NATIVE[gemm->dtype];
   return known ? mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), &plain) *
@@ -382,6 +408,16 @@ static mmc_status prepare_emulated(mmci_kernel *kernel, mmci_error *error) {
   return MMC_OK;
 }
 
+/* Without memory for residues, FP64 is cuBLAS's, and integers are multiplied by loops. */
+static mmc_status prepare_residues(mmci_kernel *kernel, mmci_error *error) {
+  const mmci_gemm *gemm = &kernel->gemm;
+  mmc_status status = mmci_residues_prepare(gemm, 0, kernel->device->properties.multiProcessorCount,
+                                            &kernel->residues, error);
+  if (status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) return status;
+  kernel->kind = gemm->dtype != MMC_F64 ? PLAIN : is_batch(gemm) ? CUBLAS_BATCH : CUBLAS;
+  return MMC_OK;
+}
+
 /* Without memory for copies of its operands, a large reproducible product is one of ordered.cu. */
 static mmc_status prepare_ordered_tiles(mmci_kernel *kernel, mmci_error *error) {
   const struct cudaDeviceProp *device = &kernel->device->properties;
@@ -407,6 +443,7 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   choose_kind(device, gemm, kernel);
   if (kernel->kind == CUBLASLT) status = prepare_lt(kernel, error);
   if (kernel->kind == EMULATED) status = prepare_emulated(kernel, error);
+  if (kernel->kind == RESIDUES) status = prepare_residues(kernel, error);
   if (kernel->kind == ORDERED_TILES || kernel->kind == ORDERED_COMPLEX)
     status = prepare_ordered_tiles(kernel, error);
   if (is_batch(gemm) && gemm->variant != 0)
@@ -432,6 +469,7 @@ void mmci_cuda_release(mmci_kernel *kernel) {
   mmci_ordered_complex_release(kernel->ordered_complex);
   lt_destroy(kernel->device->cublas, &kernel->lt);
   mmci_emulated_release(kernel->emulated);
+  mmci_residues_release(kernel->residues);
   free(kernel);
 }
 
@@ -439,6 +477,7 @@ uint64_t mmci_cuda_scratch_bytes(const mmci_device *device, const mmci_gemm *gem
   mmci_kernel kernel = {0};
   choose_kind(device, gemm, &kernel);
   if (kernel.kind == EMULATED) return mmci_emulated_bytes(gemm);
+  if (kernel.kind == RESIDUES) return mmci_residues_bytes(gemm);
   if (kernel.kind == ORDERED_TILES)
     return mmci_large_tile_bytes(&device->properties, gemm, ordered_shape(gemm->dtype));
   if (kernel.kind == ORDERED_COMPLEX)
@@ -511,6 +550,8 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
       break;
     case EMULATED:
       return mmci_emulated_enqueue(queue->stream, kernel->emulated, a, b, c, error);
+    case RESIDUES:
+      return mmci_residues_enqueue(queue->stream, kernel->residues, a, b, c, error);
     case LARGE_TILE:
       return mmci_large_tile_enqueue(kernel->large_tile, queue->stream, a, b, c, error);
     case SLICED_K:

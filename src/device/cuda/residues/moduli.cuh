@@ -1,0 +1,141 @@
+/* moduli.cuh: cuts numbers into residues or digits of a byte, and puts sums together again. The
+ * same source serves the emulation. */
+#ifndef MMCI_CUDA_RESIDUES_MODULI_CUH
+#define MMCI_CUDA_RESIDUES_MODULI_CUH
+
+#include <stdint.h>
+#include <string.h>
+
+#include "device/cuda/residues/residues_kernels.h"
+
+static const uint64_t MMCI_BYTES_OF_128 = 0x8080808080808080ull;
+
+/* Adds the products of four signed bytes of each. */
+static __device__ __forceinline__ int mmci_dot_bytes(uint32_t x, uint32_t y, int sum) {
+#ifdef MMCI_EMULATE_CUDA
+  for (int b = 0; b < 32; b += 8) sum += (int)(int8_t)(x >> b) * (int8_t)(y >> b);
+  return sum;
+#else
+  return __dp4a((int)x, (int)y, sum);
+#endif
+}
+
+/* Returns the signed digits of base 256 of a number below 2^63 - 2^56 in magnitude, a byte each;
+ * the last one may wrap around. */
+static __device__ __forceinline__ uint64_t mmci_digits_of(int64_t x) {
+  return ((uint64_t)x + MMCI_BYTES_OF_128) ^ MMCI_BYTES_OF_128;
+}
+
+/* Returns the residue of least magnitude of a number that is below 2^30: of an even modulus p,
+ * -p/2 and not p/2. */
+static __device__ __forceinline__ int mmci_residue_of(int x, int modulus, int reciprocal) {
+  const int high = (int)(((long long)x * reciprocal + (1ll << 37)) >> 32);
+  return x - (high >> 6) * modulus;
+}
+
+static __device__ __forceinline__ float mmci_int_bits_float(int bits) {
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+static __device__ __forceinline__ int mmci_float_bits_int(float x) {
+  int bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+/* Returns an integer whose lowest byte is the residue of a number that is given by its digits. The
+ * sum of the digits' weights, below 2^17, is the end of a float of 2^23 and more, and so is the
+ * quotient; their lowest bytes are those of integers. */
+static __device__ __forceinline__ int mmci_residue_of_digits(uint64_t digits,
+                                                             const mmci_modulus &m) {
+  const float base = 0x1.8p23f;
+  const int sum = mmci_dot_bytes((uint32_t)(digits >> 32), m.weights[1],
+                                 mmci_dot_bytes((uint32_t)digits, m.weights[0], 0x4b400000));
+  const int quotient = mmci_float_bits_int(fmaf(mmci_int_bits_float(sum) - base, m.inverse, base));
+  return (int)((uint32_t)sum - (uint32_t)m.modulus * (uint32_t)quotient);
+}
+
+static __device__ __forceinline__ uint32_t mmci_pack_bytes(const int (&x)[4]) {
+#ifdef MMCI_EMULATE_CUDA
+  uint32_t packed = 0;
+  for (int e = 0; e < 4; e++) packed |= (uint32_t)(uint8_t)x[e] << 8 * e;
+  return packed;
+#else
+  return __byte_perm(__byte_perm((uint32_t)x[0], (uint32_t)x[1], 0x0040),
+                     __byte_perm((uint32_t)x[2], (uint32_t)x[3], 0x0040), 0x5410);
+#endif
+}
+
+/* ---- scales ------------------------------------------------------------------------------------
+ */
+
+/* Rows with greater or lesser numbers, which might overflow on the way, are left to FP64. */
+static const double MMCI_MOST_SCALABLE = 0x1p400, MMCI_LEAST_SCALABLE = 0x1p-400;
+enum {
+  MMCI_RESIDUE_PEAK = 570, /* k times a row's squares may be so many times its square sum */
+  MMCI_RESIDUE_FEW = 2,    /* one of so many elements of a row must not be zero */
+};
+
+static __device__ __forceinline__ double mmci_top_bits(double x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  bits &= 0xfffe000000000000ull; /* three of the mantissa */
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+/* Returns the factor of a row's elements, of four bits, that gives it at most the length `reach`
+ * after rounding to integers. */
+static __device__ __forceinline__ double mmci_residue_scale(double squares, double reach,
+                                                            int64_t k) {
+  if (!(squares > 0)) return 0;
+  return mmci_top_bits((reach * (1 - 0x1p-20) - 0.5 * sqrt((double)k)) / sqrt(squares));
+}
+
+/* Returns 1 / x as the sum of two doubles. */
+static __device__ __forceinline__ void mmci_inverse(double x, double (&out)[2]) {
+  out[0] = x == 0 ? 0 : 1 / x;
+  out[1] = x == 0 ? 0 : fma(-out[0], x, 1.0) / x;
+}
+
+/* ---- results -----------------------------------------------------------------------------------
+ */
+
+/* Sums of residues times fractions: 64 bits behind the point, and 16 more. */
+struct mmci_fraction {
+  uint64_t high;
+  uint32_t low;
+};
+
+/* Residues are added with 128 more than they are, and what that makes is subtracted first. */
+static __device__ __forceinline__ void mmci_fraction_add(mmci_fraction &sum, uint32_t biased,
+                                                         const mmci_share &share) {
+  sum.high += (uint64_t)biased * share.fraction;
+  sum.low += biased * share.beyond;
+}
+
+/* Returns a product that the compiler does not join with an addition. */
+static __device__ __forceinline__ double mmci_rounded_product(double x, double y) {
+#ifdef MMCI_EMULATE_CUDA
+  return x * y;
+#else
+  return __dmul_rn(x, y);
+#endif
+}
+
+/* Returns the fraction, from -1/2 to 1/2, times the product of two sums of two doubles. What is
+ * exactly a double comes out exactly. */
+static __device__ __forceinline__ double mmci_fraction_times(mmci_fraction x, const double (&a)[2],
+                                                             const double (&b)[2]) {
+  const int64_t whole = (int64_t)(x.high + (uint64_t)((int32_t)x.low >> 16));
+  const double high = (double)whole;
+  const double low = (double)(whole - (int64_t)high) + (double)(x.low & 0xffff) * 0x1p-16;
+  const double first = mmci_rounded_product(high, a[0]),
+               on = fma(high, a[0], -first) + high * a[1] + low * a[0];
+  const double product = mmci_rounded_product(first, b[0]);
+  return product + (fma(first, b[0], -product) + first * b[1] + on * b[0]);
+}
+
+#endif

@@ -1,0 +1,94 @@
+/* residues_kernels.h: the kernels of products by 8-bit integers, as C sees them. Each works on a
+ * stream of the current device and returns once it is launched. */
+#ifndef MMCI_CUDA_RESIDUES_RESIDUES_KERNELS_H
+#define MMCI_CUDA_RESIDUES_RESIDUES_KERNELS_H
+
+#ifndef MMCI_EMULATE_CUDA
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#endif
+
+#include "device/cuda/residues/moduli.h"
+#include "device/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  MMCI_LINE = 128,          /* k is padded with zeros to a multiple of this number */
+  MMCI_PRODUCT_ROWS = 128,  /* rows of C in a tile, and of an operand in a transfer */
+  MMCI_PRODUCT_COLS = 256,  /* columns of C in a tile */
+  MMCI_MODULI_F64 = 16,     /* with more, a scaled double exceeds 64 bits */
+  MMCI_RESIDUES_K = 1 << 15 /* the longest sum of products that is reduced by its modulus */
+};
+
+/* A row of op(A) or a column of op(B). */
+typedef struct mmci_residue_row {
+  double squares; /* the sum of its squares */
+  double scale;   /* factor of its elements; 0 when all are zero */
+  double unit[2]; /* what 1 stands for, as the sum of two doubles */
+  int64_t left;   /* the row is left to FP64 */
+} mmci_residue_row;
+
+/* An operand in planes of bytes, one for each modulus or digit, each of `rows` lines of k's. In
+ * every 128 k's, byte 4l + 2i + j is k 64i + 2l + j, for both operands alike. */
+typedef struct mmci_residue_operand {
+  int64_t rows, k, lines; /* lines of MMCI_LINE k's along a row */
+  int8_t *planes;
+  mmci_residue_row *row;
+} mmci_residue_operand;
+
+/* What the device finds out about a product. */
+typedef struct mmci_residue_state {
+  int32_t planes; /* moduli; 0 when everything is left to FP64 */
+  int32_t rows_left, cols_left;
+  int32_t arrived;
+  uint32_t peaks[2]; /* floats: the greatest of k times a row's squares by its square sum */
+  int32_t mixed;     /* a row has numbers of both signs */
+  uint64_t most[2];  /* of integers: the greatest magnitudes of A and B */
+  int32_t digits[2]; /* of integers: how many digits they have */
+  double spread;
+  double partial[256];
+} mmci_residue_state;
+
+typedef struct mmci_residue_product {
+  mmci_gemm gemm;
+  mmci_residue_operand a, b;
+  mmci_residue_state *state;
+  const mmci_moduli *moduli;
+  int8_t *residues; /* of C, a plane after the other, in the order of the tensor cores */
+  int32_t planes;   /* how many there is room for */
+  int32_t fixed;    /* so many moduli are asked for; 0: what the data needs */
+} mmci_residue_product;
+
+/* Reads an operand whose element (r, k) is x[r * ld + k], or x[k * ld + r] when across, and writes
+ * what is to be known of its rows, or of all of its integers. */
+mmc_status mmci_residues_range(cudaStream_t stream, const mmci_residue_product *product,
+                               const mmci_residue_operand *operand, const void *x, int64_t ld,
+                               bool across, mmci_error *error);
+/* Decides by how many moduli or digits the product is computed. */
+mmc_status mmci_residues_choose(cudaStream_t stream, const mmci_residue_product *product,
+                                const void *a, const void *b, mmci_error *error);
+/* Writes an operand's residues, or the digits of integers of up to 32 bits. */
+mmc_status mmci_residues_split(cudaStream_t stream, const mmci_residue_product *product,
+                               const mmci_residue_operand *operand, const void *x, int64_t ld,
+                               bool across, mmci_error *error);
+/* Multiplies plane by plane; or digits, into C, which has 4, 2 or 1 bytes an element. It needs
+ * compute capability 9.0. */
+mmc_status mmci_residues_multiply(cudaStream_t stream, const mmci_residue_product *product,
+                                  const CUtensorMap *a, const CUtensorMap *b, int multiprocessors,
+                                  void *c, mmci_error *error);
+/* Puts C together from its residues. */
+mmc_status mmci_residues_combine(cudaStream_t stream, const mmci_residue_product *product, void *c,
+                                 mmci_error *error);
+/* Computes the rest of C in FP64, all of it where there are no moduli. */
+mmc_status mmci_residues_rest(cudaStream_t stream, const mmci_residue_product *product,
+                              int multiprocessors, const void *a, const void *b, void *c,
+                              mmci_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,27 @@
+/* rest.cu: what residues leave of an FP64 product, by rest.cuh. */
+extern "C" {
+#include "base/status.h"
+}
+#include "device/cuda/launch.cuh"
+
+#include "device/cuda/emulated/rest.cuh"
+#include "device/cuda/residues/residues_kernels.h"
+
+struct mmci_residue_left {
+  typedef double Element;
+  const mmci_residue_row *a_rows, *b_rows;
+  const mmci_residue_state *state;
+  __device__ __forceinline__ bool a_left(int64_t row) const { return a_rows[row].left != 0; }
+  __device__ __forceinline__ bool b_left(int64_t col) const { return b_rows[col].left != 0; }
+  __device__ __forceinline__ bool nothing() const {
+    return state->planes > 0 && state->rows_left == 0 && state->cols_left == 0;
+  }
+  __device__ __forceinline__ bool all(int64_t, int64_t) const { return state->planes == 0; }
+};
+
+extern "C" mmc_status mmci_residues_rest(cudaStream_t stream, const mmci_residue_product *product,
+                                         int multiprocessors, const void *a, const void *b, void *c,
+                                         mmci_error *error) {
+  const mmci_residue_left left = {product->a.row, product->b.row, product->state};
+  return mmci_rest_launch(stream, left, &product->gemm, multiprocessors, a, b, c, error);
+}

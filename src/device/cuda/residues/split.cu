@@ -1,0 +1,502 @@
+/* split.cu: looks at an operand's rows, decides by how many moduli a product is computed, and cuts
+ * the operand into residues, or integers of up to 32 bits into digits.
+ *
+ * Layout any leading dimension; planes as residues_kernels.h says
+ * Launch rows along k: a block each. Rows across: 32 a block to look at, 32 rows x 128 k's to split
+ * Traffic reads an operand twice, writes a byte a plane for each element
+ * Idea both ways a warp reads neighbours and a thread writes whole words or sectors: which k lies
+ *         where within 128 k's does not matter to sums, so nothing is transposed. */
+extern "C" {
+#include "base/status.h"
+}
+#include "device/cuda/launch.cuh"
+
+#include "device/cuda/cuda_check.h"
+#include "device/cuda/residues/moduli.cuh"
+#include "device/cuda/residues/residues_kernels.h"
+
+enum {
+  THREADS = 256,
+  WARPS = THREADS / 32,
+  SPLIT_THREADS = 128,
+  ROWS = 32,    /* rows across of a block */
+  SAMPLES = 64, /* rows of each operand by which the spread along k is told */
+  SAMPLE_THREADS = 256,
+};
+
+/* Of C with so many elements cuBLAS does not cut sums into pieces. */
+static const double WHOLE_SUMS = 1 << 23;
+
+/* ---- what is known of a row
+ * ---------------------------------------------------------------------- */
+
+struct Facts {
+  double squares, sum, most; /* of magnitudes */
+  int zeros, signs;          /* signs: 1 for a number above zero, 2 for one below */
+  __device__ __forceinline__ void add(double x) {
+    const double magnitude = fabs(x);
+    squares = fma(x, x, squares);
+    sum += magnitude;
+    most = magnitude > most || x != x ? magnitude : most;
+    zeros += x == 0;
+    signs |= (x > 0) | (x < 0) << 1;
+  }
+  __device__ __forceinline__ void add(const Facts &other) {
+    squares += other.squares;
+    sum += other.sum;
+    most = other.most > most || other.most != other.most ? other.most : most;
+    zeros += other.zeros;
+    signs |= other.signs;
+  }
+};
+
+/* What rows and columns are judged by together. */
+struct Judged {
+  int32_t *left;
+  mmci_residue_state *state;
+  int which;
+  bool fixed;
+};
+
+static __device__ __forceinline__ void judge(const mmci_residue_operand &of, int64_t row,
+                                             const Facts &facts, const Judged &all) {
+  mmci_residue_row *to = of.row + row;
+  const double peak = facts.sum > 0 ? (double)of.k * facts.squares / (facts.sum * facts.sum) : 1;
+  const bool scalable =
+      facts.most == 0 || (facts.most <= MMCI_MOST_SCALABLE && facts.most >= MMCI_LEAST_SCALABLE);
+  const bool spread =
+      facts.most == 0 || (peak <= MMCI_RESIDUE_PEAK && MMCI_RESIDUE_FEW * facts.zeros <= of.k);
+  to->left = !(scalable && (all.fixed || spread));
+  to->squares = to->left ? 0 : facts.squares;
+  if (to->left) {
+    atomicAdd(all.left, 1);
+    return;
+  }
+  atomicMax(&all.state->peaks[all.which], (uint32_t)__float_as_int((float)peak));
+  if (facts.signs == 3 && all.state->mixed == 0) all.state->mixed = 1;
+}
+
+__global__ void __launch_bounds__(THREADS)
+    residues_range_along(mmci_residue_operand of, const double *x, int64_t ld, Judged judged) {
+  __shared__ Facts all[WARPS];
+  const int64_t row = blockIdx.x;
+  const double *from = x + row * ld;
+  Facts mine = {};
+#pragma unroll 8
+  for (int64_t k = threadIdx.x; k < of.k; k += THREADS) mine.add(from[k]);
+  for (int d = 16; d > 0; d >>= 1)
+    mine.add({__shfl_xor_sync(~0u, mine.squares, d), __shfl_xor_sync(~0u, mine.sum, d),
+              __shfl_xor_sync(~0u, mine.most, d), __shfl_xor_sync(~0u, mine.zeros, d),
+              __shfl_xor_sync(~0u, mine.signs, d)});
+  if (threadIdx.x % 32 == 0) all[threadIdx.x / 32] = mine;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int w = 1; w < WARPS; w++) mine.add(all[w]);
+  judge(of, row, mine, judged);
+}
+
+__global__ void __launch_bounds__(THREADS)
+    residues_range_across(mmci_residue_operand of, const double *x, int64_t ld, Judged judged) {
+  __shared__ Facts all[WARPS][ROWS];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int64_t row = (int64_t)blockIdx.x * ROWS + lane;
+  Facts mine = {};
+  if (row < of.rows) {
+#pragma unroll 8
+    for (int64_t k = warp; k < of.k; k += WARPS) mine.add(x[k * ld + row]);
+  }
+  all[warp][lane] = mine;
+  __syncthreads();
+  if (warp != 0 || row >= of.rows) return;
+  for (int w = 1; w < WARPS; w++) mine.add(all[w][lane]);
+  judge(of, row, mine, judged);
+}
+
+/* ---- the greatest of integers
+ * --------------------------------------------------------------------- */
+
+static __device__ __forceinline__ uint64_t magnitude_of(int64_t x) {
+  return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
+}
+
+/* Reads `lines` lines, whichever way they lie. */
+template <class Element>
+__global__ void __launch_bounds__(THREADS)
+    residues_most(const Element *x, int64_t ld, int64_t lines, int64_t length, uint64_t *most) {
+  __shared__ uint64_t all[WARPS];
+  uint64_t mine = 0;
+  for (int64_t line = blockIdx.x; line < lines; line += gridDim.x) {
+    const Element *from = x + line * ld;
+#pragma unroll 8
+    for (int64_t i = threadIdx.x; i < length; i += THREADS) {
+      const uint64_t here = magnitude_of((int64_t)from[i]);
+      mine = here > mine ? here : mine;
+    }
+  }
+  for (int d = 16; d > 0; d >>= 1) {
+    const uint64_t other = __shfl_xor_sync(~0u, mine, d);
+    mine = other > mine ? other : mine;
+  }
+  if (threadIdx.x % 32 == 0) all[threadIdx.x / 32] = mine;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int w = 1; w < WARPS; w++) mine = all[w] > mine ? all[w] : mine;
+  atomicMax(reinterpret_cast<unsigned long long *>(most), (unsigned long long)mine);
+}
+
+/* Returns how many signed digits of base 256 hold numbers of this magnitude, at most `bytes`. */
+static __device__ __forceinline__ int digits_for(uint64_t most, int bytes) {
+  int count = 1;
+  for (uint64_t held = 127; count < bytes && held < most; count++) held = 256 * held + 127;
+  return count;
+}
+
+/* Returns the fewest moduli that know a sum of k products of such numbers, at most `room`. */
+static __device__ __forceinline__ int moduli_for(double k, const uint64_t (&most)[2], int room,
+                                                 const mmci_moduli *moduli) {
+  /* Digits of numbers near 2^63 stand for others that are a little greater. */
+  const double bound = 1.01 * k * (double)most[0] * (double)most[1];
+  for (int count = 1; count < room; count++)
+    if (bound < 0.499 * moduli->product_parts[count][0]) return count;
+  return room;
+}
+
+__global__ void residues_choose_integers(mmci_residue_state *state, const mmci_moduli *moduli,
+                                         int64_t k, int room) {
+  if (moduli == nullptr) {
+    for (int w = 0; w < 2; w++) state->digits[w] = digits_for(state->most[w], room);
+  } else {
+    const uint64_t most[2] = {state->most[0], state->most[1]};
+    state->planes = moduli_for((double)k, most, room, moduli);
+  }
+}
+
+/* ---- how many moduli
+ * ----------------------------------------------------------------------------- */
+
+struct Samples {
+  mmci_residue_operand of;
+  const double *x;
+  int64_t ld;
+  bool across;
+};
+
+/* Returns the sum of what k is of the squares of some rows. */
+static __device__ __forceinline__ double share_of(const Samples &s, int64_t k) {
+  const int64_t count = s.of.rows < SAMPLES ? s.of.rows : (int64_t)SAMPLES;
+  double sum = 0;
+#pragma unroll 16
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t row = i * s.of.rows / count;
+    const double squares = s.of.row[row].squares;
+    const double x = s.across ? s.x[k * s.ld + row] : s.x[row * s.ld + k];
+    if (squares > 0) sum += x * x / squares;
+  }
+  return sum;
+}
+
+static __device__ __forceinline__ double sampled(const Samples &s) {
+  const int64_t count = s.of.rows < SAMPLES ? s.of.rows : (int64_t)SAMPLES;
+  double sum = 0;
+  for (int64_t i = 0; i < count; i++) sum += s.of.row[i * s.of.rows / count].squares > 0;
+  return sum;
+}
+
+/* Returns how many moduli the product needs to be off by no more than FP64, 0 when there are not
+ * enough: docs/faithful.md. The spread is 1 where all k's count alike; `peak` is that of rows and
+ * columns together, 1 where all elements are as large. Sums of one sign, of which FP64 is off by
+ * more, need less where cuBLAS does not cut them into pieces. */
+static __device__ __forceinline__ int moduli_for(double spread, double peak, double k,
+                                                 bool one_sign, const mmci_moduli *moduli) {
+  const double mixed = 2.05 * fmax(1 / sqrt(spread), 0.5 * peak);
+  const double alike = 3 * peak / sqrt(k * spread);
+  const double needed = 0x1p53 * (one_sign ? fmin(mixed, alike) : mixed);
+  for (int count = 12; count <= MMCI_MODULI_F64; count++)
+    if (moduli->reach[count] >= needed) return count;
+  return 0;
+}
+
+/* Each block adds up a part of the k's; the last one decides. */
+__global__ void __launch_bounds__(SAMPLE_THREADS)
+    residues_choose(Samples a, Samples b, mmci_residue_state *state, const mmci_moduli *moduli,
+                    int32_t fixed) {
+  __shared__ double all[SAMPLE_THREADS];
+  __shared__ bool last;
+  double mine = 0;
+  for (int64_t k = (int64_t)blockIdx.x * SAMPLE_THREADS + threadIdx.x; fixed == 0 && k < a.of.k;
+       k += (int64_t)gridDim.x * SAMPLE_THREADS)
+    mine += share_of(a, k) * share_of(b, k);
+  all[threadIdx.x] = mine;
+  for (int d = SAMPLE_THREADS / 2; d > 0; d /= 2) {
+    __syncthreads();
+    if ((int)threadIdx.x < d) all[threadIdx.x] += all[threadIdx.x + d];
+  }
+  if (threadIdx.x == 0) {
+    state->partial[blockIdx.x] = all[0];
+    __threadfence();
+    last = atomicAdd(&state->arrived, 1) == (int)gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!last || threadIdx.x != 0) return;
+  __threadfence();
+  double spread = 0;
+  for (unsigned p = 0; p < gridDim.x; p++) spread += ((volatile double *)state->partial)[p];
+  const double pairs = sampled(a) * sampled(b);
+  spread = pairs > 0 ? spread * (double)a.of.k / pairs : 1;
+  const int64_t m = a.of.rows, n = b.of.rows;
+  const bool most_left = 2 * (state->rows_left * n + state->cols_left * m) >= m * n;
+  const double peak =
+      sqrt((double)__int_as_float((int)state->peaks[0]) * __int_as_float((int)state->peaks[1]));
+  const bool one_sign = state->mixed == 0 && (double)m * (double)n >= WHOLE_SUMS;
+  const int planes =
+      fixed > 0 ? fixed : moduli_for(spread, fmax(peak, 1.0), (double)a.of.k, one_sign, moduli);
+  state->spread = spread;
+  state->planes = most_left ? 0 : planes;
+}
+
+/* ---- splitting
+ * ----------------------------------------------------------------------------------- */
+
+/* Elements as integers. */
+template <class Element>
+struct Source {
+  static __device__ __forceinline__ int64_t read(Element x, double) { return (int64_t)x; }
+};
+template <>
+struct Source<double> {
+  static __device__ __forceinline__ int64_t read(double x, double scale) {
+#ifdef MMCI_EMULATE_CUDA
+    return llrint(x * scale);
+#else
+    return __double2ll_rn(x * scale);
+#endif
+  }
+};
+
+/* Returns the byte of a plane of four elements that are given by their digits. */
+template <bool DIGITS>
+static __device__ __forceinline__ uint32_t word_of(const uint64_t (&digits)[4], int plane,
+                                                   const mmci_modulus *moduli) {
+  int bytes[4];
+#pragma unroll
+  for (int e = 0; e < 4; e++)
+    bytes[e] =
+        DIGITS ? (int)(digits[e] >> 8 * plane) : mmci_residue_of_digits(digits[e], moduli[plane]);
+  return mmci_pack_bytes(bytes);
+}
+
+struct Split {
+  mmci_residue_operand to;
+  const void *x;
+  int64_t ld;
+  const mmci_moduli *moduli;
+  const mmci_residue_state *state;
+  int which; /* operand */
+};
+
+template <bool DIGITS>
+static __device__ __forceinline__ int planes_of(const Split &s) {
+  return DIGITS ? s.state->digits[s.which] : s.state->planes;
+}
+
+/* Brings the moduli to shared memory. */
+static __device__ __forceinline__ void load_moduli(mmci_modulus *to, const Split &s, int planes) {
+  if ((int)threadIdx.x < planes) to[threadIdx.x] = s.moduli->modulus[threadIdx.x];
+}
+
+/* Returns the scale of a row, which one thread of it writes. */
+template <class Element>
+static __device__ __forceinline__ double scale_of(const Split &s, int64_t row, int planes,
+                                                  bool write) {
+  if (sizeof(Element) != 8 || Element(0.5) == Element(0) || row >= s.to.rows) return 0;
+  mmci_residue_row *r = s.to.row + row;
+  const double scale = mmci_residue_scale(r->squares, s.moduli->reach[planes], s.to.k);
+  if (write) {
+    double unit[2];
+    mmci_inverse(scale, unit);
+    r->scale = scale;
+    r->unit[0] = unit[0];
+    r->unit[1] = unit[1];
+  }
+  return scale;
+}
+
+/* TWOS says that two neighbours may be read as one. */
+template <class Element, bool DIGITS, bool TWOS>
+__global__ void __launch_bounds__(THREADS) residues_split_along(Split s) {
+  struct alignas(2 * sizeof(Element)) Two {
+    Element x[2];
+  };
+  __shared__ mmci_modulus moduli[MMCI_MODULI];
+  const int planes = planes_of<DIGITS>(s);
+  if (planes == 0) return;
+  if (!DIGITS) load_moduli(moduli, s, planes);
+  const int lane = threadIdx.x % 32;
+  const int64_t row = blockIdx.x, stride = s.to.rows * s.to.lines * MMCI_LINE;
+  const Element *from = static_cast<const Element *>(s.x) + row * s.ld;
+  const double scale = scale_of<Element>(s, row, planes, threadIdx.x == 0);
+  __syncthreads();
+  for (int64_t line = threadIdx.x / 32; line < s.to.lines; line += WARPS) {
+    uint64_t digits[4];
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      const int64_t k = line * MMCI_LINE + 64 * i + 2 * lane;
+      Two two = {};
+      if (TWOS && k + 1 < s.to.k) {
+        two = *reinterpret_cast<const Two *>(from + k);
+      } else {
+        if (k < s.to.k) two.x[0] = from[k];
+        if (k + 1 < s.to.k) two.x[1] = from[k + 1];
+      }
+#pragma unroll
+      for (int j = 0; j < 2; j++)
+        digits[2 * i + j] = mmci_digits_of(Source<Element>::read(two.x[j], scale));
+    }
+    int8_t *to = s.to.planes + (row * s.to.lines + line) * MMCI_LINE + 4 * lane;
+#pragma unroll 2
+    for (int p = 0; p < planes; p++, to += stride)
+      *reinterpret_cast<uint32_t *>(to) = word_of<DIGITS>(digits, p, moduli);
+  }
+}
+
+template <class Element, bool DIGITS>
+__global__ void __launch_bounds__(SPLIT_THREADS) residues_split_across(Split s) {
+  enum { WORDS = 8 }; /* a thread's, of a plane */
+  __shared__ mmci_modulus moduli[MMCI_MODULI];
+  const int planes = planes_of<DIGITS>(s);
+  if (planes == 0) return;
+  if (!DIGITS) load_moduli(moduli, s, planes);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int64_t row = (int64_t)blockIdx.x * ROWS + lane, line = blockIdx.y;
+  const int64_t stride = s.to.rows * s.to.lines * MMCI_LINE;
+  const double scale = scale_of<Element>(s, row, planes, warp == 0 && line == 0);
+  __syncthreads();
+  if (row >= s.to.rows) return;
+  const int64_t first = line * MMCI_LINE + 2 * WORDS * warp;
+  const Element *from = static_cast<const Element *>(s.x) + first * s.ld + row;
+  uint64_t digits[WORDS][4];
+#pragma unroll
+  for (int w = 0; w < WORDS; w++)
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      const int k = 64 * (e / 2) + 2 * w + e % 2;
+      const Element x = first + k < s.to.k ? from[k * s.ld] : Element(0);
+      digits[w][e] = mmci_digits_of(Source<Element>::read(x, scale));
+    }
+  int8_t *to = s.to.planes + (row * s.to.lines + line) * MMCI_LINE + 4 * WORDS * warp;
+  for (int p = 0; p < planes; p++, to += stride) {
+    uint32_t words[WORDS];
+#pragma unroll
+    for (int w = 0; w < WORDS; w++) words[w] = word_of<DIGITS>(digits[w], p, moduli);
+    uint4 *at = reinterpret_cast<uint4 *>(to);
+    at[0] = make_uint4(words[0], words[1], words[2], words[3]);
+    at[1] = make_uint4(words[4], words[5], words[6], words[7]);
+  }
+}
+
+static int64_t blocks_of(int64_t count, int64_t each) {
+  return (count + each - 1) / each;
+}
+
+template <class Element, bool DIGITS>
+static mmc_status launch_split(cudaStream_t stream, const Split &s, bool across,
+                               mmci_error *error) {
+  if (across) {
+    const dim3 grid((unsigned)blocks_of(s.to.rows, ROWS), (unsigned)s.to.lines);
+    MMCI_CUDA_TRY(mmci_launch(residues_split_across<Element, DIGITS>, grid, dim3(SPLIT_THREADS), 0,
+                              stream, s));
+    return MMC_OK;
+  }
+  const bool twos = s.ld % 2 == 0 && reinterpret_cast<uintptr_t>(s.x) % (2 * sizeof(Element)) == 0;
+  MMCI_CUDA_TRY(mmci_launch(twos ? residues_split_along<Element, DIGITS, true>
+                                 : residues_split_along<Element, DIGITS, false>,
+                            dim3((unsigned)s.to.rows), dim3(THREADS), 0, stream, s));
+  return MMC_OK;
+}
+
+template <class Element>
+static mmc_status launch_most(cudaStream_t stream, const void *x, int64_t ld, int64_t lines,
+                              int64_t length, uint64_t *most, mmci_error *error) {
+  enum { MOST_BLOCKS = 1024 };
+  const int64_t blocks = lines < MOST_BLOCKS ? lines : (int64_t)MOST_BLOCKS;
+  MMCI_CUDA_TRY(mmci_launch(residues_most<Element>, dim3((unsigned)blocks), dim3(THREADS), 0,
+                            stream, static_cast<const Element *>(x), ld, lines, length, most));
+  return MMC_OK;
+}
+
+static mmc_status range_of_integers(cudaStream_t stream, const mmci_residue_product *product,
+                                    const mmci_residue_operand *of, const void *x, int64_t ld,
+                                    bool across, mmci_error *error) {
+  uint64_t *most = &product->state->most[of == &product->b];
+  const int64_t lines = across ? of->k : of->rows, length = across ? of->rows : of->k;
+  switch (product->gemm.dtype) {
+    case MMC_I64:
+    case MMC_U64:
+      return launch_most<int64_t>(stream, x, ld, lines, length, most, error);
+    case MMC_I32:
+    case MMC_U32:
+      return launch_most<int32_t>(stream, x, ld, lines, length, most, error);
+    case MMC_I16:
+    case MMC_U16:
+      return launch_most<int16_t>(stream, x, ld, lines, length, most, error);
+    default:
+      return MMC_OK; /* bytes have one digit */
+  }
+}
+
+extern "C" mmc_status mmci_residues_range(cudaStream_t stream, const mmci_residue_product *product,
+                                          const mmci_residue_operand *operand, const void *x,
+                                          int64_t ld, bool across, mmci_error *error) {
+  if (product->gemm.dtype != MMC_F64)
+    return range_of_integers(stream, product, operand, x, ld, across, error);
+  const mmci_residue_operand of = *operand;
+  int32_t *left = operand == &product->a ? &product->state->rows_left : &product->state->cols_left;
+  const double *from = static_cast<const double *>(x);
+  const Judged judged = {left, product->state, operand == &product->b, product->fixed > 0};
+  if (across)
+    MMCI_CUDA_TRY(mmci_launch(residues_range_across, dim3((unsigned)blocks_of(of.rows, ROWS)),
+                              dim3(THREADS), 0, stream, of, from, ld, judged));
+  else
+    MMCI_CUDA_TRY(mmci_launch(residues_range_along, dim3((unsigned)of.rows), dim3(THREADS), 0,
+                              stream, of, from, ld, judged));
+  return MMC_OK;
+}
+
+extern "C" mmc_status mmci_residues_choose(cudaStream_t stream, const mmci_residue_product *product,
+                                           const void *a, const void *b, mmci_error *error) {
+  const mmci_gemm *g = &product->gemm;
+  if (g->dtype != MMC_F64) {
+    MMCI_CUDA_TRY(mmci_launch(residues_choose_integers, dim3(1), dim3(1), 0, stream, product->state,
+                              product->moduli, g->k, product->planes));
+    return MMC_OK;
+  }
+  const Samples left = {product->a, static_cast<const double *>(a), g->a.ld, g->a.trans},
+                right = {product->b, static_cast<const double *>(b), g->b.ld, !g->b.trans};
+  const int64_t blocks = blocks_of(g->k, SAMPLE_THREADS);
+  const int64_t most = sizeof product->state->partial / sizeof *product->state->partial;
+  MMCI_CUDA_TRY(mmci_launch(residues_choose, dim3((unsigned)(blocks < most ? blocks : most)),
+                            dim3(SAMPLE_THREADS), 0, stream, left, right, product->state,
+                            product->moduli, product->fixed));
+  return MMC_OK;
+}
+
+extern "C" mmc_status mmci_residues_split(cudaStream_t stream, const mmci_residue_product *product,
+                                          const mmci_residue_operand *operand, const void *x,
+                                          int64_t ld, bool across, mmci_error *error) {
+  const Split s = {*operand, x, ld, product->moduli, product->state, operand == &product->b};
+  switch (product->gemm.dtype) {
+    case MMC_F64:
+      return launch_split<double, false>(stream, s, across, error);
+    case MMC_I64:
+    case MMC_U64:
+      return launch_split<int64_t, false>(stream, s, across, error);
+    case MMC_I32:
+    case MMC_U32:
+      return launch_split<int32_t, true>(stream, s, across, error);
+    case MMC_I16:
+    case MMC_U16:
+      return launch_split<int16_t, true>(stream, s, across, error);
+    default:
+      return launch_split<int8_t, true>(stream, s, across, error);
+  }
+}

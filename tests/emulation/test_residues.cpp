@@ -1,0 +1,322 @@
+/* test_residues.cpp: split.cu and combine.cu of products by 8-bit integers, run by the CPU, which
+ * multiplies the planes of bytes itself. Results of doubles are held against the bound of
+ * docs/faithful.md, those of integers against exact ones. Operands have gaps and lie both ways.
+ *
+ *     test_residues [SEED] */
+#include <algorithm>
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+extern "C" {
+#include "base/status.h"
+}
+#include "device/cuda/launch.cuh"
+
+#include "device/cuda/residues/moduli.cuh"
+#include "device/cuda/residues/residues_kernels.h"
+
+#include "../../bench/faithful_data.h"
+#include "../random.h"
+
+enum { CASES = 18 };
+
+static int failures = 0, checks = 0;
+
+static bool expect(bool held, const char *what) {
+  checks++;
+  if (!held && failures++ < 20) printf("FAILED: %s\n", what);
+  return held;
+}
+
+static int64_t blocks_of(int64_t count, int64_t each) {
+  return (count + each - 1) / each;
+}
+
+/* ---- an operand and its planes ------------------------------------------------------------------
+ */
+
+template <class Element>
+struct Operand {
+  mmci_residue_operand to = {};
+  int64_t ld;
+  bool across;
+  std::vector<Element> x;
+  std::vector<int8_t> planes;
+  std::vector<mmci_residue_row> rows;
+
+  Operand(int64_t count, int64_t k, bool across_, int64_t gap, int planes_)
+      : ld((across_ ? count : k) + gap), across(across_) {
+    to.rows = count;
+    to.k = k;
+    to.lines = blocks_of(k, MMCI_LINE);
+    x.assign((size_t)(ld * (across ? k : count)), Element(1));
+    planes.assign((size_t)(planes_ * count * to.lines * MMCI_LINE), (int8_t)0x5a);
+    rows.assign((size_t)count, mmci_residue_row{});
+    to.planes = planes.data();
+    to.row = rows.data();
+  }
+  Element &at(int64_t r, int64_t k) { return x[(size_t)(across ? k * ld + r : r * ld + k)]; }
+  const int8_t *line(int plane, int64_t r) const {
+    return planes.data() + (plane * to.rows + r) * to.lines * MMCI_LINE;
+  }
+};
+
+template <class Element>
+struct Product {
+  int64_t m, k, n;
+  Operand<Element> a, b;
+  mmci_residue_state state = {};
+  mmci_moduli moduli;
+  mmci_residue_product product = {};
+  std::vector<int8_t> residues;
+  std::vector<Element> c, before;
+
+  Product(mmc_dtype dtype, int64_t m_, int64_t k_, int64_t n_, int planes, uint64_t *random)
+      : m(m_),
+        k(k_),
+        n(n_),
+        a(m_, k_, random_below(random, 2) != 0, random_below(random, 3), planes),
+        b(n_, k_, random_below(random, 2) != 0, random_below(random, 3), planes) {
+    mmci_moduli_fill(&moduli);
+    mmci_gemm &g = product.gemm;
+    g.dtype = dtype;
+    g.m = m;
+    g.k = k;
+    g.n = n;
+    g.a.ld = a.ld;
+    g.a.trans = a.across;
+    g.b.ld = b.ld;
+    g.b.trans = !b.across;
+    g.ldc = n + random_below(random, 3);
+    g.accumulate = random_below(random, 2) != 0;
+    product.a = a.to;
+    product.b = b.to;
+    product.state = &state;
+    product.moduli = &moduli;
+    product.planes = planes;
+    const int64_t tiles = blocks_of(m, 2 * MMCI_PRODUCT_ROWS) * 2 * blocks_of(n, MMCI_PRODUCT_COLS);
+    residues.assign((size_t)(planes * tiles * MMCI_PRODUCT_ROWS * MMCI_PRODUCT_COLS), 0);
+    product.residues = residues.data();
+    c.resize((size_t)(m * g.ldc));
+    for (Element &x : c) x = (Element)(int64_t)random_below(random, 1000);
+    before = c;
+  }
+
+  void look() {
+    mmci_error error = {};
+    mmci_gemm &g = product.gemm;
+    expect(mmci_residues_range(nullptr, &product, &product.a, a.x.data(), g.a.ld, a.across,
+                               &error) == MMC_OK &&
+               mmci_residues_range(nullptr, &product, &product.b, b.x.data(), g.b.ld, b.across,
+                                   &error) == MMC_OK &&
+               mmci_residues_choose(nullptr, &product, a.x.data(), b.x.data(), &error) == MMC_OK,
+           "operands are looked at");
+  }
+  void split() {
+    mmci_error error = {};
+    mmci_gemm &g = product.gemm;
+    expect(mmci_residues_split(nullptr, &product, &product.a, a.x.data(), g.a.ld, a.across,
+                               &error) == MMC_OK &&
+               mmci_residues_split(nullptr, &product, &product.b, b.x.data(), g.b.ld, b.across,
+                                   &error) == MMC_OK,
+           "operands are split");
+  }
+  /* Returns the sum of the products of two planes. */
+  int64_t sum(int a_plane, int b_plane, int64_t i, int64_t j) const {
+    const int8_t *x = a.line(a_plane, i), *y = b.line(b_plane, j);
+    int64_t sum = 0;
+    for (int64_t d = 0; d < a.to.lines * MMCI_LINE; d++) sum += (int)x[d] * y[d];
+    return sum;
+  }
+  /* Writes residues in the order in which a warpgroup's threads hold sums of 64 x 256. */
+  void multiply() {
+    const int64_t across = blocks_of(n, MMCI_PRODUCT_COLS),
+                  down = blocks_of(m, 2 * MMCI_PRODUCT_ROWS) * 2;
+    for (int p = 0; p < state.planes; p++)
+      for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+          const mmci_modulus &modulus = moduli.modulus[p];
+          const int r = mmci_residue_of((int)sum(p, p, i, j), modulus.modulus, modulus.reciprocal);
+          const int64_t tile = (p * down + i / MMCI_PRODUCT_ROWS) * across + j / MMCI_PRODUCT_COLS;
+          const int64_t row = i % 64, col = j % MMCI_PRODUCT_COLS;
+          const int64_t thread = row / 16 * 32 + row % 8 * 4 + col % 8 / 2;
+          const int64_t held = col / 8 * 4 + row % 16 / 8 * 2 + col % 2;
+          residues[(size_t)((((2 * tile + i / 64 % 2) * 8 + held / 16) * 128 + thread) * 16 +
+                            held % 16)] = (int8_t)r;
+        }
+  }
+  void combine() {
+    mmci_error error = {};
+    expect(mmci_residues_combine(nullptr, &product, c.data(), &error) == MMC_OK,
+           "residues are combined");
+  }
+  Element &result(int64_t i, int64_t j) { return c[(size_t)(i * product.gemm.ldc + j)]; }
+  Element was(int64_t i, int64_t j) const {
+    return product.gemm.accumulate ? before[(size_t)(i * product.gemm.ldc + j)] : Element(0);
+  }
+  void expect_gaps() {
+    bool kept = true;
+    for (int64_t i = 0; i < m; i++)
+      for (int64_t j = n; j < product.gemm.ldc; j++)
+        kept = kept && memcmp(&c[(size_t)(i * product.gemm.ldc + j)],
+                              &before[(size_t)(i * product.gemm.ldc + j)], sizeof(Element)) == 0;
+    expect(kept, "nothing is written beside C");
+  }
+};
+
+/* ---- doubles ------------------------------------------------------------------------------------
+ */
+
+/* Says whether an element is as near to the exact one as the scales allow. */
+static bool is_near(Product<double> &p, int64_t i, int64_t j) {
+  const double unit_a = p.a.rows[(size_t)i].unit[0], unit_b = p.b.rows[(size_t)j].unit[0];
+  long double sum = 0, all = 0;
+  double left = 0, right = 0;
+  for (int64_t d = 0; d < p.k; d++) {
+    const long double product = (long double)p.a.at(i, d) * (long double)p.b.at(j, d);
+    sum += product;
+    all += fabsl(product);
+    left += fabs(p.a.at(i, d));
+    right += fabs(p.b.at(j, d));
+  }
+  const long double expected = sum + (long double)p.was(i, j);
+  const double rounding = 0.5 * (1 + 0x1p-8);
+  const double bound =
+      rounding * (unit_a * right + unit_b * left) + rounding * (double)p.k * unit_a * unit_b;
+  /* Elements are rounded when they are scaled, and so is the result. */
+  return fabsl(p.result(i, j) - expected) <= bound + 0x1p-52L * (fabsl(expected) + 2 * all);
+}
+
+static void test_doubles(uint64_t *random, int number) {
+  const faithful_data data = (faithful_data)(number % FAITHFUL_DATA);
+  const int fixed = number % 3 == 0 ? (int)(4 + random_below(random, 13)) : 0;
+  Product<double> p(MMC_F64, 1 + random_below(random, 140), 1 + random_below(random, 150),
+                    1 + random_below(random, 270), MMCI_MODULI_F64, random);
+  p.product.fixed = fixed;
+  for (int64_t d = 0; d < p.k; d++) {
+    for (int64_t i = 0; i < p.m; i++)
+      p.a.at(i, d) =
+          faithful_draw(data, random) * faithful_grade_row(data, (double)i / (double)p.m);
+    for (int64_t j = 0; j < p.n; j++)
+      p.b.at(j, d) =
+          faithful_draw(data, random) * faithful_grade_row(data, (double)j / (double)p.n);
+  }
+  const int64_t special = random_below(random, p.m);
+  if (number % 5 == 1) p.a.at(special, 0) = std::numeric_limits<double>::quiet_NaN();
+  if (number % 5 == 2) p.a.at(special, p.k - 1) = std::numeric_limits<double>::infinity();
+  if (number % 5 == 3)
+    for (int64_t d = 0; d < p.k; d++) p.a.at(special, d) = 0;
+  if (number % 5 == 4) p.a.at(special, 0) = 0x1p500;
+  const mmci_gemm &g = p.product.gemm;
+  p.look();
+  expect(fixed == 0 || p.state.planes == fixed || p.state.planes == 0, "as many as were asked");
+  int32_t left = 0;
+  for (const mmci_residue_row &row : p.a.rows) left += row.left != 0;
+  expect(left == p.state.rows_left, "rows that are left are counted");
+  if (number % 5 == 1 || number % 5 == 2 || number % 5 == 4)
+    expect(p.a.rows[(size_t)special].left != 0, "rows that cannot be scaled are left");
+  p.split();
+  p.multiply();
+  p.combine();
+  bool near = true;
+  for (int64_t i = 0; i < p.m; i++)
+    for (int64_t j = 0; j < p.n; j++) {
+      const bool computed =
+          p.state.planes > 0 && p.a.rows[(size_t)i].left == 0 && p.b.rows[(size_t)j].left == 0;
+      const double untouched = p.before[(size_t)(i * g.ldc + j)];
+      near = near && (computed ? is_near(p, i, j) : p.result(i, j) == untouched);
+    }
+  expect(near, "elements are within the bound");
+  p.expect_gaps();
+  if (failures > 0 && failures <= 20)
+    printf("  case %d: %" PRId64 "x%" PRId64 "x%" PRId64 ", %d moduli, %s\n", number, p.m, p.k, p.n,
+           p.state.planes, faithful_data_name(data));
+}
+
+/* Small integers come out exactly. */
+static void test_whole_numbers(uint64_t *random) {
+  Product<double> p(MMC_F64, 40, 200, 70, MMCI_MODULI_F64, random);
+  p.product.gemm.accumulate = false;
+  for (int64_t d = 0; d < p.k; d++) {
+    for (int64_t i = 0; i < p.m; i++) p.a.at(i, d) = (double)random_below(random, 9);
+    for (int64_t j = 0; j < p.n; j++) p.b.at(j, d) = 3 * (double)random_below(random, 5);
+  }
+  p.look();
+  p.split();
+  p.multiply();
+  p.combine();
+  bool exact = p.state.planes > 0;
+  for (int64_t i = 0; i < p.m; i++)
+    for (int64_t j = 0; j < p.n; j++) {
+      double sum = 0;
+      for (int64_t d = 0; d < p.k; d++) sum += p.a.at(i, d) * p.b.at(j, d);
+      exact = exact && p.result(i, j) == sum;
+    }
+  expect(exact, "whole numbers come out exactly");
+}
+
+/* ---- integers -----------------------------------------------------------------------------------
+ */
+
+template <class Element>
+static void test_integers(mmc_dtype dtype, uint64_t *random) {
+  const bool digits = sizeof(Element) < 8;
+  Product<Element> p(dtype, 1 + random_below(random, 140), 1 + random_below(random, 150),
+                     1 + random_below(random, 270), digits ? (int)sizeof(Element) : 17, random);
+  const int64_t bits = 8 * sizeof(Element);
+  const bool whole = random_below(random, 2) == 0;
+  const int64_t a_shift = 64 - (whole ? bits : 1 + random_below(random, bits)),
+                b_shift = 64 - (whole ? bits : 1 + random_below(random, bits));
+  for (Element &x : p.a.x) x = (Element)((int64_t)random_bits(random) >> a_shift);
+  for (Element &x : p.b.x) x = (Element)((int64_t)random_bits(random) >> b_shift);
+  if (whole) {
+    p.a.x[0] = std::numeric_limits<Element>::max();
+    p.b.x[0] = std::numeric_limits<Element>::min();
+  }
+  if (digits) p.product.moduli = nullptr;
+  p.look();
+  p.split();
+  if (!digits) {
+    p.multiply();
+    p.combine();
+  }
+  bool exact = true;
+  for (int64_t i = 0; i < p.m; i++)
+    for (int64_t j = 0; j < p.n; j++) {
+      uint64_t expected = (uint64_t)p.was(i, j), got = (uint64_t)p.was(i, j);
+      for (int64_t d = 0; d < p.k; d++)
+        expected += (uint64_t)(int64_t)p.a.at(i, d) * (uint64_t)(int64_t)p.b.at(j, d);
+      if (digits)
+        for (int s = 0; s < p.state.digits[0]; s++)
+          for (int e = 0; e + s < p.product.planes && e < p.state.digits[1]; e++)
+            got += (uint64_t)p.sum(s, e, i, j) << 8 * (s + e);
+      else
+        got = (uint64_t)p.result(i, j);
+      exact = exact && (Element)expected == (Element)got;
+    }
+  expect(exact, "integers are exact");
+  if (!digits) p.expect_gaps();
+  if (failures > 0 && failures <= 20)
+    printf("  %d bytes: %" PRId64 "x%" PRId64 "x%" PRId64 "\n", (int)sizeof(Element), p.m, p.k,
+           p.n);
+}
+
+int main(int argc, char **argv) {
+  uint64_t seed = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20261123, random = seed;
+  mmci_emulation().seed = seed;
+  for (int t = 0; t < CASES && failures == 0; t++) test_doubles(&random, t);
+  test_whole_numbers(&random);
+  for (int t = 0; t < 3 && failures == 0; t++) {
+    test_integers<int64_t>(MMC_I64, &random);
+    test_integers<int32_t>(MMC_I32, &random);
+    test_integers<int16_t>(MMC_I16, &random);
+    test_integers<int8_t>(MMC_I8, &random);
+  }
+  printf("%d checks, %d failed, seed %" PRIu64 "\n", checks, failures, seed);
+  return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,518 @@
+/* test_residues.c: products by 8-bit integers on a device: of integers of every dtype, form and
+ * edge, against exact sums; of doubles, against the bound of docs/faithful.md and against the
+ * errors of cuBLAS's FP64 on the same data.
+ *
+ * Memory is 0xff where no element lies: in the gaps of leading dimensions and, for doubles, which
+ * then are NaN, in C before it is written. Nothing of it may be read or written. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "../../bench/faithful_data.h"
+#include "../random.h"
+#include "base/dtype.h"
+#include "device/cuda/residues/residues.h"
+#include "gpu_test.h"
+
+enum { ROWS_COMPARED = 24 };
+
+typedef struct bench {
+  const target *on;
+  cudaStream_t stream;
+  int multiprocessors;
+} bench;
+
+static bool cuda_ok(cudaError_t code, const char *what) {
+  if (!expect(code == cudaSuccess, what)) printf("  %s\n", cudaGetErrorString(code));
+  return code == cudaSuccess;
+}
+
+/* ---- matrices -------------------------------------------------------------------------------- */
+
+/* op(A), op(B) or C, on the host and on the device. */
+typedef struct matrix {
+  int64_t rows, cols;
+  mmci_form form;
+  size_t size, bytes; /* of an element, of all */
+  unsigned char *host, *device;
+} matrix;
+
+static void *at(const matrix *x, int64_t r, int64_t c) {
+  const int64_t i = x->form.trans ? c * x->form.ld + r : r * x->form.ld + c;
+  return x->host + (size_t)i * x->size;
+}
+
+static bool matrix_create(matrix *x, mmc_dtype dtype, int64_t rows, int64_t cols, mmci_form form) {
+  *x = (matrix){.rows = rows, .cols = cols, .form = form, .size = mmc_dtype_size(dtype)};
+  x->bytes = (size_t)((form.trans ? cols : rows) * form.ld) * x->size;
+  x->host = malloc(x->bytes);
+  if (!expect(x->host != NULL, "memory")) return false;
+  memset(x->host, 0xff, x->bytes);
+  return cuda_ok(cudaMalloc((void **)&x->device, x->bytes), "cudaMalloc");
+}
+
+static void matrix_destroy(matrix *x) {
+  free(x->host);
+  cuda_ok(cudaFree(x->device), "cudaFree");
+}
+
+static bool matrix_up(const matrix *x) {
+  return cuda_ok(cudaMemcpy(x->device, x->host, x->bytes, cudaMemcpyHostToDevice), "upload");
+}
+
+/* Fills it with bits, so many of them, of both signs. */
+static void fill_integers(matrix *x, int bits, uint64_t *random) {
+  for (int64_t r = 0; r < x->rows; r++)
+    for (int64_t c = 0; c < x->cols; c++) {
+      const int64_t value = (int64_t)random_bits(random) >> (64 - bits);
+      memcpy(at(x, r, c), &value, x->size);
+    }
+}
+
+/* Fills op(A), or with `across` op(B), whose columns have the grades of rows. */
+static void fill_doubles(matrix *x, faithful_data data, bool across, uint64_t *random) {
+  enum { TABLE = 1 << 14 };
+  static double table[TABLE];
+  for (int t = 0; t < TABLE; t++) table[t] = faithful_draw(data, random);
+  for (int64_t r = 0; r < x->rows; r++)
+    for (int64_t c = 0; c < x->cols; c++) {
+      const double down = (double)r / (double)x->rows, along = (double)c / (double)x->cols;
+      *(double *)at(x, r, c) = table[random_bits(random) % TABLE] *
+                               faithful_grade_row(data, across ? along : down) *
+                               faithful_grade_k(data, across ? down : along);
+    }
+}
+
+/* ---- one product ----------------------------------------------------------------------------- */
+
+typedef struct trial {
+  mmci_gemm gemm;
+  matrix a, b, c;
+  unsigned char *before; /* C as it was */
+} trial;
+
+static mmci_form form_of(bool trans, int64_t rows, int64_t cols, int64_t gap) {
+  return (mmci_form){.ld = (trans ? rows : cols) + gap, .trans = trans};
+}
+
+static bool trial_create(trial *t, mmc_dtype dtype, int64_t m, int64_t k, int64_t n, bool ragged,
+                         uint64_t *random) {
+  *t = (trial){.gemm = mmci_gemm_tight(dtype, MMCI_FAITHFUL, m, k, n, MMC_OP_N, MMC_OP_N)};
+  mmci_gemm *g = &t->gemm;
+  if (ragged) {
+    g->a = form_of(random_below(random, 2) == 1, m, k, random_below(random, 4));
+    g->b = form_of(random_below(random, 2) == 1, k, n, random_below(random, 4));
+    g->ldc = n + random_below(random, 4);
+    g->accumulate = random_below(random, 3) == 0;
+  }
+  return matrix_create(&t->a, dtype, m, k, g->a) && matrix_create(&t->b, dtype, k, n, g->b) &&
+         matrix_create(&t->c, dtype, m, n, (mmci_form){.ld = g->ldc});
+}
+
+static void trial_destroy(trial *t) {
+  matrix_destroy(&t->a);
+  matrix_destroy(&t->b);
+  matrix_destroy(&t->c);
+  free(t->before);
+}
+
+static void describe_trial(const trial *t) {
+  const mmci_gemm *g = &t->gemm;
+  printf("  %s %" PRId64 "x%" PRId64 "x%" PRId64 ", A%s ld %" PRId64 ", B%s ld %" PRId64
+         ", ldc %" PRId64 "%s\n",
+         mmc_dtype_name(g->dtype), g->m, g->k, g->n, g->a.trans ? " trans" : "", g->a.ld,
+         g->b.trans ? " trans" : "", g->b.ld, g->ldc, g->accumulate ? ", accumulated" : "");
+}
+
+/* Computes C by so many moduli, 0 for what the data needs, and brings it back. */
+static bool compute(const bench *with, trial *t, int planes) {
+  mmci_error error = {0};
+  mmci_residues *residues = NULL;
+  t->before = malloc(t->c.bytes);
+  if (!expect(t->before != NULL, "memory")) return false;
+  memcpy(t->before, t->c.host, t->c.bytes);
+  if (!matrix_up(&t->a) || !matrix_up(&t->b) || !matrix_up(&t->c)) return false;
+  mmc_status status =
+      mmci_residues_prepare(&t->gemm, planes, with->multiprocessors, &residues, &error);
+  if (status == MMC_OK)
+    status = mmci_residues_enqueue(with->stream, residues, t->a.device, t->b.device, t->c.device,
+                                   &error);
+  const bool right =
+      expect_ok(status, &error, "a product") &&
+      cuda_ok(cudaStreamSynchronize(with->stream), "a product ends") &&
+      cuda_ok(cudaMemcpy(t->c.host, t->c.device, t->c.bytes, cudaMemcpyDeviceToHost), "download");
+  mmci_residues_release(residues);
+  return right;
+}
+
+static const void *was(const trial *t, int64_t r, int64_t c) {
+  return t->before + (size_t)(r * t->gemm.ldc + c) * t->c.size;
+}
+
+static void expect_gaps(const trial *t) {
+  bool kept = true;
+  for (int64_t r = 0; r < t->gemm.m; r++)
+    for (int64_t c = t->gemm.n; c < t->gemm.ldc; c++)
+      kept = kept && memcmp(at(&t->c, r, c), was(t, r, c), t->c.size) == 0;
+  if (!expect(kept, "nothing is written beside C")) describe_trial(t);
+}
+
+/* ---- integers -------------------------------------------------------------------------------- */
+
+static uint64_t read_integer(const void *from, size_t size) {
+  uint64_t value = 0; /* what lies above the dtype's bits does not count */
+  memcpy(&value, from, size);
+  return value;
+}
+
+/* Says whether rows of C are exact, modulo 2^bits. */
+static bool is_exact(const trial *t) {
+  const mmci_gemm *g = &t->gemm;
+  const int64_t rows = g->m < ROWS_COMPARED ? g->m : ROWS_COMPARED;
+  const uint64_t mask = t->c.size == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * t->c.size) - 1;
+  for (int64_t i = 0; i < rows; i++) {
+    const int64_t r = i < rows / 2 ? i : g->m - rows + i;
+    for (int64_t c = 0; c < g->n; c++) {
+      uint64_t sum = g->accumulate ? read_integer(was(t, r, c), t->c.size) : 0;
+      for (int64_t d = 0; d < g->k; d++)
+        sum += read_integer(at(&t->a, r, d), t->a.size) * read_integer(at(&t->b, d, c), t->b.size);
+      if (((sum ^ read_integer(at(&t->c, r, c), t->c.size)) & mask) != 0) return false;
+    }
+  }
+  return true;
+}
+
+static void test_integers(const bench *with, uint64_t *random) {
+  static const mmc_dtype DTYPES[] = {MMC_I8,  MMC_U8,  MMC_I16, MMC_U16,
+                                     MMC_I32, MMC_U32, MMC_I64, MMC_U64};
+  const int cases = with->on->small ? 8 : 80;
+  for (int i = 0; i < cases; i++) {
+    const mmc_dtype dtype = DTYPES[i % 8];
+    const int64_t most = with->on->small ? 150 : 700;
+    trial t;
+    if (!trial_create(&t, dtype, 1 + random_below(random, most), 1 + random_below(random, most),
+                      1 + random_below(random, most), true, random))
+      return;
+    const int bits = 8 * (int)mmc_dtype_size(dtype);
+    fill_integers(&t.a, i % 3 == 0 ? 1 + (int)random_below(random, bits) : bits, random);
+    fill_integers(&t.b, i % 3 == 0 ? 1 + (int)random_below(random, bits) : bits, random);
+    fill_integers(&t.c, bits, random);
+    if (compute(with, &t, 0)) {
+      if (!expect(is_exact(&t), "integers are exact")) describe_trial(&t);
+      expect_gaps(&t);
+    }
+    trial_destroy(&t);
+  }
+}
+
+/* Sums of the greatest magnitude there is, over a long k. */
+static void test_hostile(const bench *with, uint64_t *random) {
+  for (int i = 0; i < 2; i++) {
+    const mmc_dtype dtype = i == 0 ? MMC_I64 : MMC_I32;
+    trial t;
+    if (!trial_create(&t, dtype, 30, i == 0 ? 20000 : 70000, 40, false, random)) return;
+    for (int64_t d = 0; d < t.gemm.k; d++) {
+      const int64_t least = INT64_MIN >> (i == 0 ? 0 : 32);
+      for (int64_t r = 0; r < 30; r++) memcpy(at(&t.a, r, d), &least, t.a.size);
+      for (int64_t c = 0; c < 40; c++) {
+        const int64_t value = c % 2 == 0 ? least : -1 - least;
+        memcpy(at(&t.b, d, c), &value, t.b.size);
+      }
+    }
+    *(unsigned char *)at(&t.a, 3, 5) = 1;
+    if (compute(with, &t, 0) && !expect(is_exact(&t), "extreme integers are exact"))
+      describe_trial(&t);
+    trial_destroy(&t);
+  }
+}
+
+/* The module's own products: loops, batches, bool. */
+static void test_module(const bench *with, uint64_t *random) {
+  const mmci_device_ops *ops = with->on->ops;
+  for (int i = 0; i < 27; i++) {
+    const mmc_dtype dtype = (mmc_dtype)(MMC_I8 + i % 9);
+    trial t;
+    mmci_error error = {0};
+    mmci_kernel *kernel = NULL;
+    mmci_queue *queue = NULL;
+    if (!trial_create(&t, dtype, 1 + random_below(random, 90), random_below(random, 90),
+                      1 + random_below(random, 90), true, random))
+      return;
+    const int bits = 8 * (int)mmc_dtype_size(dtype);
+    fill_integers(&t.a, bits, random);
+    fill_integers(&t.b, bits, random);
+    fill_integers(&t.c, bits, random);
+    for (int64_t r = 0; dtype == MMC_BOOL && r < t.gemm.m; r++)
+      for (int64_t d = 0; d < t.gemm.k; d++)
+        *(uint8_t *)at(&t.a, r, d) = random_below(random, 40) == 0;
+    t.before = malloc(t.c.bytes);
+    if (!expect(t.before != NULL, "memory")) return;
+    memcpy(t.before, t.c.host, t.c.bytes);
+    bool right = matrix_up(&t.a) && matrix_up(&t.b) && matrix_up(&t.c);
+    right =
+        right && expect(ops->supports(with->on->device, &t.gemm), "integers are supported") &&
+        expect_ok(ops->queue_open(with->on->device, &queue, &error), &error, "a queue") &&
+        expect_ok(ops->prepare(with->on->device, &t.gemm, &kernel, &error), &error, "prepare") &&
+        expect_ok(ops->enqueue(queue, kernel, t.a.device, t.b.device, t.c.device, &error), &error,
+                  "enqueue") &&
+        expect_ok(ops->sync(queue, &error), &error, "sync") &&
+        cuda_ok(cudaMemcpy(t.c.host, t.c.device, t.c.bytes, cudaMemcpyDeviceToHost), "download");
+    bool exact = right;
+    for (int64_t r = 0; right && dtype == MMC_BOOL && r < t.gemm.m; r++)
+      for (int64_t c = 0; c < t.gemm.n; c++) {
+        bool any = t.gemm.accumulate && *(const uint8_t *)was(&t, r, c) != 0;
+        for (int64_t d = 0; d < t.gemm.k; d++)
+          any = any || (*(uint8_t *)at(&t.a, r, d) != 0 && *(uint8_t *)at(&t.b, d, c) != 0);
+        exact = exact && *(uint8_t *)at(&t.c, r, c) == any;
+      }
+    if (right && dtype != MMC_BOOL) exact = is_exact(&t);
+    if (!expect(exact, "small products of integers are exact")) describe_trial(&t);
+    expect_gaps(&t);
+    if (kernel != NULL) ops->release(kernel);
+    if (queue != NULL) ops->queue_close(queue);
+    trial_destroy(&t);
+  }
+  mmci_gemm gemm = mmci_gemm_tight(MMC_I64, MMCI_NATIVE, 8, 8, 8, MMC_OP_N, MMC_OP_N);
+  gemm.rule.modulus = 97;
+  expect(!ops->supports(with->on->device, &gemm), "no product modulo a number");
+  gemm.rule = (mmci_rule){.checked = true};
+  expect(!ops->supports(with->on->device, &gemm), "no product that is checked");
+}
+
+/* ---- doubles --------------------------------------------------------------------------------- */
+
+/* Says whether rows of C are within rounding of scaled elements, by so many moduli. */
+static bool is_near(const trial *t, int planes) {
+  static mmci_moduli moduli;
+  mmci_moduli_fill(&moduli);
+  const mmci_gemm *g = &t->gemm;
+  const int64_t rows = g->m < ROWS_COMPARED ? g->m : ROWS_COMPARED;
+  for (int64_t i = 0; i < rows; i++) {
+    const int64_t r = i < rows / 2 ? i : g->m - rows + i;
+    for (int64_t c = 0; c < g->n; c++) {
+      long double sum = 0, squares_a = 0, squares_b = 0, left = 0, right = 0, all = 0;
+      for (int64_t d = 0; d < g->k; d++) {
+        const long double x = *(double *)at(&t->a, r, d), y = *(double *)at(&t->b, d, c);
+        sum += x * y;
+        all += fabsl(x * y);
+        squares_a += x * x;
+        squares_b += y * y;
+        left += fabsl(x);
+        right += fabsl(y);
+      }
+      const long double before = g->accumulate ? *(const double *)was(t, r, c) : 0;
+      /* Scales of four bits are up to an eighth less than asked for. */
+      const long double reach = 0.87L * (long double)moduli.reach[planes],
+                        unit_a = sqrtl(squares_a) / reach, unit_b = sqrtl(squares_b) / reach;
+      const long double bound = 0.501L * (unit_a * right + unit_b * left) +
+                                (long double)g->k * unit_a * unit_b +
+                                0x1p-50L * (all + fabsl(before));
+      if (!(fabsl((long double)*(double *)at(&t->c, r, c) - before - sum) <= bound)) return false;
+    }
+  }
+  return true;
+}
+
+static void test_doubles(const bench *with, uint64_t *random) {
+  const int cases = with->on->small ? 6 : 60;
+  for (int i = 0; i < cases; i++) {
+    const int64_t most = with->on->small ? 150 : 900;
+    const int planes = i % 4 == 0 ? 5 + (int)random_below(random, 12) : 0;
+    trial t;
+    if (!trial_create(&t, MMC_F64, 1 + random_below(random, most), 1 + random_below(random, most),
+                      1 + random_below(random, most), true, random))
+      return;
+    fill_doubles(&t.a, (faithful_data)(i % FAITHFUL_DATA), false, random);
+    fill_doubles(&t.b, (faithful_data)(i % FAITHFUL_DATA), true, random);
+    if (t.gemm.accumulate) fill_doubles(&t.c, FAITHFUL_NORMAL, false, random);
+    if (compute(with, &t, planes)) {
+      /* Where it is native, it is nearer. */
+      if (!expect(is_near(&t, planes > 0 ? planes : 13), "doubles are within the bound")) {
+        printf("  %s, %d moduli\n", faithful_data_name((faithful_data)(i % FAITHFUL_DATA)), planes);
+        describe_trial(&t);
+      }
+      expect_gaps(&t);
+    }
+    trial_destroy(&t);
+  }
+}
+
+/* Rows and columns that are not finite, or cannot be scaled, come out as FP64 has them. */
+static void test_left(const bench *with, uint64_t *random) {
+  trial t;
+  if (!trial_create(&t, MMC_F64, 300, 600, 400, false, random)) return;
+  fill_doubles(&t.a, FAITHFUL_NORMAL, false, random);
+  fill_doubles(&t.b, FAITHFUL_NORMAL, true, random);
+  *(double *)at(&t.a, 7, 100) = (double)NAN;
+  *(double *)at(&t.a, 8, 100) = (double)INFINITY;
+  *(double *)at(&t.b, 100, 9) = 0x1p600;
+  for (int64_t d = 0; d < 600; d++) *(double *)at(&t.a, 11, d) = d == 5 ? 1 : 0;
+  for (int64_t d = 0; d < 600; d++) *(double *)at(&t.a, 12, d) = 0;
+  if (compute(with, &t, 0)) {
+    bool right = true;
+    for (int64_t c = 0; c < 400; c++) {
+      const double infinite = *(double *)at(&t.c, 8, c);
+      right = right && isnan(*(double *)at(&t.c, 7, c)) && isinf(infinite) &&
+              *(double *)at(&t.c, 11, c) == *(double *)at(&t.b, 5, c) &&
+              *(double *)at(&t.c, 12, c) == 0;
+    }
+    for (int64_t r = 0; r < 300; r++) {
+      const double x = *(double *)at(&t.a, r, 100), got = *(double *)at(&t.c, r, 9);
+      if (r != 7 && r != 8 && r != 11 && r != 12)
+        right = right && fabs(got - x * 0x1p600) <= 1e-14 * fabs(x) * 0x1p600;
+    }
+    expect(right, "what residues cannot hold is left to FP64");
+  }
+  trial_destroy(&t);
+}
+
+/* Errors of rows of C, in norm and the largest, against sums of 64 bits of mantissa. */
+static void errors_of(const trial *t, double *norm, double *most) {
+  const mmci_gemm *g = &t->gemm;
+  long double squares = 0, largest = 0;
+  for (int64_t i = 0; i < 8; i++) {
+    const int64_t r = i * g->m / 8;
+    for (int64_t c = 0; c < g->n; c++) {
+      long double sum = 0;
+      for (int64_t d = 0; d < g->k; d++)
+        sum += (long double)*(double *)at(&t->a, r, d) * *(double *)at(&t->b, d, c);
+      const long double off = fabsl((long double)*(double *)at(&t->c, r, c) - sum);
+      squares += off * off;
+      largest = off > largest ? off : largest;
+    }
+  }
+  *norm = (double)sqrtl(squares);
+  *most = (double)largest;
+}
+
+static void test_errors(const bench *with, uint64_t *random) {
+  const mmci_device_ops *ops = with->on->ops;
+  for (int data = 0; data < FAITHFUL_DATA; data++) {
+    trial t;
+    double norm, most, native_norm, native_most;
+    mmci_error error = {0};
+    mmci_kernel *kernel = NULL;
+    mmci_queue *queue = NULL;
+    if (!trial_create(&t, MMC_F64, 2048, 2048, 2048, false, random)) return;
+    fill_doubles(&t.a, (faithful_data)data, false, random);
+    fill_doubles(&t.b, (faithful_data)data, true, random);
+    mmci_gemm native = t.gemm;
+    native.precision = MMCI_NATIVE;
+    const bool right =
+        compute(with, &t, 0) &&
+        expect_ok(ops->queue_open(with->on->device, &queue, &error), &error, "a queue") &&
+        expect_ok(ops->prepare(with->on->device, &native, &kernel, &error), &error, "prepare");
+    if (right) {
+      errors_of(&t, &norm, &most);
+      expect_ok(ops->enqueue(queue, kernel, t.a.device, t.b.device, t.c.device, &error), &error,
+                "enqueue");
+      expect_ok(ops->sync(queue, &error), &error, "sync");
+      cuda_ok(cudaMemcpy(t.c.host, t.c.device, t.c.bytes, cudaMemcpyDeviceToHost), "download");
+      errors_of(&t, &native_norm, &native_most);
+      if (!expect(norm <= 1.02 * native_norm && most <= 1.05 * native_most,
+                  "errors are not above FP64's"))
+        printf("  %s: %.3g of FP64's in norm, %.3g the largest\n",
+               faithful_data_name((faithful_data)data), norm / native_norm, most / native_most);
+    }
+    if (kernel != NULL) ops->release(kernel);
+    if (queue != NULL) ops->queue_close(queue);
+    trial_destroy(&t);
+  }
+}
+
+/* ---- graphs and choices ---------------------------------------------------------------------- */
+
+/* A product in a graph, which is launched twice, has the same bits. */
+static void test_graph(const bench *with, mmc_dtype dtype, uint64_t *random) {
+  trial t;
+  mmci_error error = {0};
+  mmci_residues *residues = NULL;
+  cudaGraph_t graph;
+  cudaGraphExec_t ready;
+  if (!trial_create(&t, dtype, 256, 512, 256, false, random)) return;
+  if (dtype == MMC_F64) {
+    fill_doubles(&t.a, FAITHFUL_NORMAL, false, random);
+    fill_doubles(&t.b, FAITHFUL_NORMAL, true, random);
+  } else {
+    fill_integers(&t.a, 64, random);
+    fill_integers(&t.b, 64, random);
+  }
+  unsigned char *again = malloc(t.c.bytes);
+  if (again != NULL && compute(with, &t, 0) &&
+      expect_ok(mmci_residues_prepare(&t.gemm, 0, with->multiprocessors, &residues, &error), &error,
+                "prepare")) {
+    cuda_ok(cudaStreamBeginCapture(with->stream, cudaStreamCaptureModeThreadLocal), "capture");
+    expect_ok(
+        mmci_residues_enqueue(with->stream, residues, t.a.device, t.b.device, t.c.device, &error),
+        &error, "enqueue");
+    cuda_ok(cudaStreamEndCapture(with->stream, &graph), "captured");
+    cuda_ok(cudaGraphInstantiate(&ready, graph, 0), "instantiate");
+    for (int i = 0; i < 2; i++) {
+      cuda_ok(cudaMemset(t.c.device, 0xff, t.c.bytes), "memset");
+      cuda_ok(cudaGraphLaunch(ready, with->stream), "launch");
+      cuda_ok(cudaStreamSynchronize(with->stream), "a graph ends");
+      cuda_ok(cudaMemcpy(again, t.c.device, t.c.bytes, cudaMemcpyDeviceToHost), "download");
+      expect(memcmp(again, t.c.host, t.c.bytes) == 0, "a graph has the same bits");
+    }
+    cuda_ok(cudaGraphExecDestroy(ready), "destroy");
+    cuda_ok(cudaGraphDestroy(graph), "destroy");
+  }
+  mmci_residues_release(residues);
+  free(again);
+  trial_destroy(&t);
+}
+
+static void test_choice(const bench *with) {
+  const struct {
+    mmc_dtype dtype;
+    mmci_precision precision;
+    int64_t size;
+    const char *name;
+  } CASES[] = {{MMC_F64, MMCI_FAITHFUL, 8192, mmci_residues_name(MMC_F64)},
+               {MMC_F64, MMCI_NATIVE, 8192, "cublas dgemm"},
+               {MMC_F64, MMCI_FAITHFUL, 512, "cublas dgemm"},
+               {MMC_I32, MMCI_NATIVE, 8192, mmci_residues_name(MMC_I32)},
+               {MMC_U64, MMCI_NATIVE, 8192, mmci_residues_name(MMC_U64)},
+               {MMC_I32, MMCI_NATIVE, 64, "plain"},
+               {MMC_BOOL, MMCI_NATIVE, 8192, "plain"}};
+  for (size_t s = 0; s < sizeof CASES / sizeof *CASES; s++) {
+    const int64_t n = CASES[s].size;
+    mmci_gemm gemm =
+        mmci_gemm_tight(CASES[s].dtype, CASES[s].precision, n, n, n, MMC_OP_N, MMC_OP_N);
+    const char *name = with->on->ops->kernel_name(with->on->device, &gemm);
+    expect(strcmp(name, CASES[s].name) == 0, name);
+  }
+}
+
+static void test_all(const target *on) {
+  bench with = {.on = on};
+  struct cudaDeviceProp facts;
+  uint64_t random = 20261123;
+  const mmci_gemm any = mmci_gemm_tight(MMC_F64, MMCI_FAITHFUL, 1, 1, 1, MMC_OP_N, MMC_OP_N);
+  if (!cuda_ok(cudaGetDeviceProperties(&facts, 0), "cudaGetDeviceProperties")) return;
+  if (!on->race) test_module(&with, &random);
+  if (!mmci_residues_supports(&facts, &any)) {
+    printf("no kernels for compute capability %d.%d\n", facts.major, facts.minor);
+    return;
+  }
+  with.multiprocessors = facts.multiProcessorCount;
+  if (!cuda_ok(cudaStreamCreateWithFlags(&with.stream, cudaStreamNonBlocking), "a stream")) return;
+  test_integers(&with, &random);
+  test_doubles(&with, &random);
+  if (!on->race) {
+    test_left(&with, &random);
+    test_graph(&with, MMC_F64, &random);
+    test_graph(&with, MMC_I64, &random);
+    test_graph(&with, MMC_I32, &random);
+  }
+  if (!on->small) {
+    test_hostile(&with, &random);
+    test_errors(&with, &random);
+    test_choice(&with);
+  }
+  cuda_ok(cudaStreamDestroy(with.stream), "cudaStreamDestroy");
+}
+
+int main(int argc, char **argv) {
+  return gpu_test_main(argc, argv, test_all);
+}
