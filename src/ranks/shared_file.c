@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -24,16 +23,6 @@ typedef struct place {
   uint64_t device, number;
   char name[3000]; /* "" while it has none */
 } place;
-
-/* Copies what rank 0 has to all. */
-static mmc_status share(const mmci_team_ops *ops, mmci_team *team, void *what, size_t size,
-                        mmci_error *error) {
-  mmc_status status = MMC_OK;
-  void *all = mmci_team_gather(ops, team, &status, what, size, error);
-  if (all != NULL) memcpy(what, all, size);
-  free(all);
-  return status;
-}
 
 static mmc_status fail_file(const mmci_shared_file *file, const char *what, int code,
                             mmci_error *error) {
@@ -72,7 +61,7 @@ static mmc_status open_on_all(const mmci_team_ops *ops, mmci_team *team,
       at.number = (uint64_t)facts.st_ino;
     }
   }
-  mmc_status status = share(ops, team, &at, sizeof at, error);
+  mmc_status status = ops->share(team, 0, &at, sizeof at, error);
   if (status != MMC_OK) return status;
   *out = is_first ? mmci_output_file_descriptor(output) : open_by_descriptor(&at);
   mmci_error ignored = {0};
@@ -86,7 +75,7 @@ static mmc_status open_on_all(const mmci_team_ops *ops, mmci_team *team,
       snprintf(at.name, sizeof at.name, "%s", name);
   }
   status = mmci_team_agree(ops, team, status, error);
-  if (status == MMC_OK) status = share(ops, team, &at, sizeof at, error);
+  if (status == MMC_OK) status = ops->share(team, 0, &at, sizeof at, error);
   if (status != MMC_OK) return status;
   if (*out < 0) *out = open(at.name, O_WRONLY | O_CLOEXEC);
   if (*out < 0)
@@ -169,7 +158,7 @@ mmc_status mmci_shared_file_write(const mmci_team_ops *ops, mmci_team *team,
   int descriptor = -1;
   mmc_status status = is_first ? begin(file, &output, &header, error) : MMC_OK;
   status = mmci_team_agree(ops, team, status, error);
-  if (status == MMC_OK) status = share(ops, team, &header, sizeof header, error);
+  if (status == MMC_OK) status = ops->share(team, 0, &header, sizeof header, error);
   if (status == MMC_OK) status = open_on_all(ops, team, file, output, &descriptor, error);
   if (status == MMC_OK) {
     if (!write_piece(descriptor, file, header))

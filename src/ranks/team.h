@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "ranks/layout.h"
 
-#define MMCI_TEAM_ABI 3u
+#define MMCI_TEAM_ABI 4u
 
 /* What is sent to a rank, or comes from one: size bytes in one piece. A size of 0 sends nothing. */
 typedef struct mmci_message {
@@ -47,6 +47,11 @@ typedef struct mmci_team_ops {
   /* Copies size bytes of every rank to all, in the order of the ranks. */
   mmc_status (*gather)(mmci_team *team, const void *mine, size_t size, void *all,
                        mmci_error *error);
+  /* Finds the least of what every rank has. Like share() it takes no memory that this rank alone
+   * may lack: ranks agree by these two that one of them has none. */
+  mmc_status (*least)(mmci_team *team, int32_t mine, int32_t *out, mmci_error *error);
+  /* Copies the size bytes of rank `from` to those of all others. */
+  mmc_status (*share)(mmci_team *team, int32_t from, void *bytes, size_t size, mmci_error *error);
   /* Sends and receives at once, and returns when all has been sent and has come. */
   mmc_status (*exchange)(mmci_team *team, const mmci_message *sends, int32_t send_count,
                          const mmci_message *receives, int32_t receive_count, mmci_error *error);

@@ -45,6 +45,19 @@ static mmc_status gather(mmci_team *team, const void *mine, size_t size, void *a
   return MMC_OK;
 }
 
+static mmc_status least(mmci_team *team, int32_t mine, int32_t *out, mmci_error *error) {
+  (void)team, (void)error;
+  *out = mine;
+  return MMC_OK;
+}
+
+/* Every rank has these bytes already. */
+static mmc_status share(mmci_team *team, int32_t from, void *bytes, size_t size,
+                        mmci_error *error) {
+  (void)team, (void)from, (void)bytes, (void)size, (void)error;
+  return MMC_OK;
+}
+
 static mmc_status exchange(mmci_team *team, const mmci_message *sends, int32_t send_count,
                            const mmci_message *receives, int32_t receive_count, mmci_error *error) {
   (void)team, (void)error;
@@ -87,6 +100,8 @@ static const mmci_team_ops ops = {.abi = MMCI_TEAM_ABI,
                                   .describe = describe,
                                   .is_named = is_named,
                                   .gather = gather,
+                                  .least = least,
+                                  .share = share,
                                   .exchange = exchange,
                                   .multiply = multiply,
                                   .takes_grid = takes_grid,

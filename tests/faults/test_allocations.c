@@ -18,6 +18,7 @@
 #include "device/device.h"
 #include "meter/measure.h"
 #include "mmchain.h"
+#include "ranks/agree.h"
 #ifdef MMCI_SQLITE
 #include "wisdom/table.h"
 #include "wisdom/wisdom_pricing.h"
@@ -72,8 +73,14 @@ static mmc_status multiply(const char *text, const char *solver, const char *dev
   mmc_matrix out = {.data = result, .rows = dims[0], .cols = dims[n]};
   long before = allocations_left;
   status = mmc_execute(run, factors, &out);
-  /* Executing allocates nothing, but for the digits of integers, which what they are asks for. */
-  assert_true(allocations_left == before || mmc_chain_dtype(chain) >= MMC_I8);
+  /* Executing allocates nothing, but for the digits of integers, which what they are asks for, and
+   * the room of a semiring's first product. */
+  const bool first_takes = mmc_chain_semiring(chain) != MMC_PLUS_TIMES;
+  const bool takes = mmc_chain_dtype(chain) >= MMC_I8 && !first_takes;
+  assert_true(allocations_left == before || takes || first_takes);
+  before = allocations_left;
+  if (status == MMC_OK) status = mmc_execute(run, factors, &out);
+  assert_true(allocations_left == before || takes);
 end:
   mmc_run_destroy(run);
   mmc_plan_destroy(plan);
@@ -184,6 +191,11 @@ static mmc_status integers(void) {
 }
 static mmc_status residues(void) {
   return multiply("i32%97:5x7x3", NULL, "cpu", 0);
+}
+static mmc_status semirings(void) {
+  mmc_status status = multiply("f32~max-plus:30x40x50x3x20", NULL, "cpu", 0);
+  if (status == MMC_OK) status = multiply("bool~or-and:9x9x9x9x9:TNTN", NULL, "cpu", 0);
+  return status == MMC_OK ? multiply("f64~log:3x4x5x2", NULL, "ref", 0) : status;
 }
 static mmc_status brute_force(void) {
   return multiply("f64:3x4x5x2x6", "brute", NULL, 0);
@@ -549,22 +561,27 @@ static mmc_status bands(void) {
 }
 
 /* Running products of a length that is worked through in levels, or a recurrence. */
-static mmc_status scan_of(int64_t columns) {
+static mmc_status scan_of(int64_t columns, mmc_semiring semiring, bool scaled) {
   enum { LENGTH = 500, SIDE = 3 };
   static double factors[LENGTH * SIDE * SIDE], result[LENGTH * SIDE * SIDE];
+  static int64_t exponents[LENGTH];
   mmc_status status;
   mmc_context *context = NULL;
   mmc_scan *scan = NULL;
   mmc_scan_options options = MMC_SCAN_OPTIONS_INIT;
   mmc_scan_operands operands = MMC_SCAN_OPERANDS_INIT;
   options.columns = columns;
-  options.initial = options.addend = columns > 0;
+  options.initial = columns > 0;
+  options.addend = columns > 0 && !scaled;
+  options.semiring = semiring;
+  options.scaled = scaled;
   const int64_t cols = columns > 0 ? columns : SIDE;
   operands.factors = (mmc_matrix){.data = factors, .rows = SIDE, .cols = SIDE};
   operands.factors_step = SIDE * SIDE;
   operands.initial = operands.addend = (mmc_matrix){.data = factors, .rows = SIDE, .cols = cols};
   operands.out = (mmc_matrix){.data = result, .rows = SIDE, .cols = cols};
   operands.out_step = SIDE * cols;
+  operands.exponents = exponents;
   TRY(mmc_context_create(NULL, &context), context, mmc_context);
   TRY(mmc_scan_create(context, MMC_F64, SIDE, LENGTH, &options, &scan), scan, mmc_scan);
   status = mmc_scan_explain(scan, MMC_JSON, ignore, NULL);
@@ -578,14 +595,62 @@ end:
   return status;
 }
 static mmc_status running_products(void) {
-  return scan_of(0);
+  mmc_status status = scan_of(0, MMC_PLUS_TIMES, false);
+  if (status == MMC_OK) status = scan_of(0, MMC_MIN_PLUS, false);
+  return status == MMC_OK ? scan_of(0, MMC_PLUS_TIMES, true) : status;
 }
 static mmc_status recurrence(void) {
-  return scan_of(2);
+  mmc_status status = scan_of(2, MMC_PLUS_TIMES, false);
+  if (status == MMC_OK) status = scan_of(2, MMC_MAX_PLUS, false);
+  return status == MMC_OK ? scan_of(2, MMC_PLUS_TIMES, true) : status;
+}
+
+/* A scaled chain, one of whose factors is so large that it is copied. */
+static mmc_status scaled(void) {
+  enum { N = 6, SIDE = 5, BATCH = 3 };
+  static double numbers[SIDE * SIDE], large[SIDE * SIDE], result[BATCH * SIDE * SIDE];
+  int64_t exponents[BATCH];
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_chain *chain = NULL;
+  mmc_plan *plan = NULL;
+  mmc_run *run = NULL;
+  mmc_matrix factors[N];
+  const mmc_matrix out = {.data = result, .rows = SIDE, .cols = SIDE, .stride = SIDE * SIDE};
+  for (int e = 0; e < SIDE * SIDE; e++) {
+    numbers[e] = e % 3;
+    large[e] = 1e300 * (1 + e % 3);
+  }
+  for (int f = 0; f < N; f++)
+    factors[f] = (mmc_matrix){.data = f % 2 ? large : numbers, .rows = SIDE, .cols = SIDE};
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  TRY(mmc_chain_parse(context, "f64:5x5x5x5x5x5x5@3", &chain), chain, mmc_chain);
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.scaled = true;
+  TRY(mmc_plan_create(context, chain, &options, &plan), plan, mmc_plan);
+  TRY(mmc_run_create(plan, &run), run, mmc_run);
+  status = mmc_execute_scaled(run, factors, &out, exponents);
+  for (int b = 0; status == MMC_OK && b < BATCH; b++) {
+    assert_true(exponents[b] > 2000 && exponents[b] == exponents[0]);
+    assert_true(result[b * SIDE * SIDE] > 0 && result[b * SIDE * SIDE] < 1e300);
+  }
+end:
+  mmc_run_destroy(run);
+  mmc_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  mmc_context_destroy(context);
+  return status;
+}
+
+static mmc_status product_of_range(mmc_ranges *ranges, int64_t first, int64_t end,
+                                   const mmc_matrix *out, bool is_scaled) {
+  int64_t exponent;
+  return is_scaled ? mmc_ranges_product_scaled(ranges, first, end, out, &exponent)
+                   : mmc_ranges_product(ranges, first, end, out);
 }
 
 /* A row that grows twice and is multiplied as one batch, or in blocks. */
-static mmc_status ranges_within(uint64_t limit) {
+static mmc_status ranges_within(uint64_t limit, bool is_scaled) {
   enum { COUNT = 40 };
   static double numbers[COUNT * 4], result[4];
   mmc_status status;
@@ -601,15 +666,16 @@ static mmc_status ranges_within(uint64_t limit) {
   TRY(mmc_context_create(NULL, &context), context, mmc_context);
   mmc_ranges_options options = MMC_RANGES_OPTIONS_INIT;
   options.memory_limit_bytes = limit;
+  options.scaled = is_scaled;
   TRY(mmc_ranges_create(context, MMC_F64, 2, &options, &ranges), ranges, mmc_ranges);
   status = mmc_ranges_append(ranges, 3, factors);
-  if (status == MMC_OK) status = mmc_ranges_product(ranges, 0, 3, &out);
+  if (status == MMC_OK) status = product_of_range(ranges, 0, 3, &out, is_scaled);
   if (status == MMC_OK) status = mmc_ranges_append(ranges, COUNT - 3, factors);
   if (status == MMC_OK) status = mmc_ranges_update(ranges, COUNT, indices, factors);
-  if (status == MMC_OK) status = mmc_ranges_product(ranges, 1, COUNT, &out);
+  if (status == MMC_OK) status = product_of_range(ranges, 1, COUNT, &out, is_scaled);
   long before = allocations_left;
   if (status == MMC_OK) status = mmc_ranges_update(ranges, COUNT, indices, factors);
-  if (status == MMC_OK) status = mmc_ranges_product(ranges, 1, COUNT, &out);
+  if (status == MMC_OK) status = product_of_range(ranges, 1, COUNT, &out, is_scaled);
   assert_true(status != MMC_OK || allocations_left == before);
 end:
   mmc_ranges_destroy(ranges);
@@ -650,10 +716,12 @@ end:
   return status;
 }
 static mmc_status ranges(void) {
-  return ranges_within(MMC_NO_LIMIT);
+  mmc_status status = ranges_within(MMC_NO_LIMIT, false);
+  return status == MMC_OK ? ranges_within(MMC_NO_LIMIT, true) : status;
 }
 static mmc_status ranges_in_blocks(void) {
-  return ranges_within(8000);
+  mmc_status status = ranges_within(8000, false);
+  return status == MMC_OK ? ranges_within(9000, true) : status;
 }
 
 /* A plan over ranks that need not be there, with layouts, and told. */
@@ -752,6 +820,96 @@ end:
   mmc_team_close(team);
   mmc_context_destroy(context);
   return status;
+}
+
+/* A team of which this rank is number 7: what it calls is noted, by a letter each, and of the
+ * others one has failed, or none. What ranks call in turn must be the same on all, whatever one of
+ * them has no memory for: a rank that called less would be waited for. */
+struct mmci_team {
+  int32_t failed_rank; /* the number of ranks when none did */
+  char calls[8];
+};
+enum { MANY_RANKS = 5000 };
+
+static void note_call(mmci_team *team, char call) {
+  const size_t length = strlen(team->calls);
+  assert_true(length + 1 < sizeof team->calls);
+  team->calls[length] = call;
+}
+static int32_t seventh(const mmci_team *team) {
+  (void)team;
+  return 7;
+}
+static int32_t many(const mmci_team *team) {
+  (void)team;
+  return MANY_RANKS;
+}
+static mmc_status least_of_many(mmci_team *team, int32_t mine, int32_t *out, mmci_error *error) {
+  (void)error;
+  note_call(team, 'l');
+  *out = mine < team->failed_rank ? mine : team->failed_rank;
+  return MMC_OK;
+}
+static mmc_status share_of_many(mmci_team *team, int32_t from, void *bytes, size_t size,
+                                mmci_error *error) {
+  (void)error;
+  const int32_t status = MMC_E_IO;
+  note_call(team, 's');
+  if (from == 7) return MMC_OK;
+  assert_int_equal(from, team->failed_rank);
+  memcpy(bytes, &status, sizeof status);
+  snprintf((char *)bytes + sizeof status, size - sizeof status, "no file");
+  return MMC_OK;
+}
+static mmc_status gather_of_many(mmci_team *team, const void *mine, size_t size, void *all,
+                                 mmci_error *error) {
+  (void)error;
+  note_call(team, 'g');
+  memset(all, 0, MANY_RANKS * size);
+  memcpy((char *)all + 7 * size, mine, size);
+  return MMC_OK;
+}
+
+static void a_rank_without_memory_is_not_waited_for(void **state) {
+  (void)state;
+  static const mmci_team_ops ops = {.rank = seventh,
+                                    .count = many,
+                                    .gather = gather_of_many,
+                                    .least = least_of_many,
+                                    .share = share_of_many};
+  static const struct {
+    int32_t failed_rank;
+    long memory;
+    const char *calls, *message;
+    mmc_status status;
+  } cases[] = {
+      {MANY_RANKS, -1, "lg", "", MMC_OK},         {MANY_RANKS, 0, "ls", "rank 7: ", MMC_E_NOMEM},
+      {3, -1, "ls", "rank 3: no file", MMC_E_IO}, {3, 0, "ls", "rank 3: no file", MMC_E_IO},
+      {9, -1, "ls", "rank 9: no file", MMC_E_IO}, {9, 0, "ls", "rank 7: ", MMC_E_NOMEM},
+  };
+  for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+    mmci_team team = {.failed_rank = cases[c].failed_rank};
+    mmci_error error = {0};
+    mmc_status status = MMC_OK;
+    const int64_t mine = 42;
+    allocations_left = cases[c].memory;
+    int64_t *all = mmci_team_gather(&ops, &team, &status, &mine, sizeof mine, &error);
+    allocations_left = -1;
+    assert_int_equal(status, cases[c].status);
+    assert_string_equal(team.calls, cases[c].calls);
+    assert_int_equal(strncmp(error.text, cases[c].message, strlen(cases[c].message)), 0);
+    assert_true((all != NULL) == (status == MMC_OK));
+    if (all != NULL) assert_true(all[7] == mine && all[8] == 0);
+    free(all);
+    /* To agree takes no memory at all. */
+    mmci_team other = {.failed_rank = cases[c].failed_rank};
+    allocation_failures = 0;
+    allocations_left = 0;
+    status = mmci_team_agree(&ops, &other, MMC_OK, &error);
+    allocations_left = -1;
+    assert_int_equal(allocation_failures, 0);
+    assert_int_equal(status, cases[c].failed_rank < MANY_RANKS ? MMC_E_IO : MMC_OK);
+  }
 }
 
 /* Products that stay sparse, and products that become dense; files of both formats. */
@@ -1052,6 +1210,7 @@ SCENARIO(one_factor)
 SCENARIO(brute_force)
 SCENARIO(integers)
 SCENARIO(residues)
+SCENARIO(semirings)
 SCENARIO(long_chain)
 SCENARIO(table_chain)
 SCENARIO(limited_chain)
@@ -1061,6 +1220,7 @@ SCENARIO(structure)
 SCENARIO(bands)
 SCENARIO(running_products)
 SCENARIO(recurrence)
+SCENARIO(scaled)
 SCENARIO(gradients)
 SCENARIO(ranges)
 SCENARIO(ranges_in_blocks)
@@ -1107,6 +1267,7 @@ int main(void) {
       cmocka_unit_test(fail_brute_force),
       cmocka_unit_test(fail_integers),
       cmocka_unit_test(fail_residues),
+      cmocka_unit_test(fail_semirings),
       cmocka_unit_test(fail_long_chain),
       cmocka_unit_test(fail_table_chain),
       cmocka_unit_test(fail_limited_chain),
@@ -1116,6 +1277,7 @@ int main(void) {
       cmocka_unit_test(fail_bands),
       cmocka_unit_test(fail_running_products),
       cmocka_unit_test(fail_recurrence),
+      cmocka_unit_test(fail_scaled),
       cmocka_unit_test(fail_gradients),
       cmocka_unit_test(fail_ranges),
       cmocka_unit_test(fail_ranges_in_blocks),
@@ -1123,6 +1285,7 @@ int main(void) {
       cmocka_unit_test(fail_team_first),
       cmocka_unit_test(fail_team_last),
       cmocka_unit_test(fail_team_of_many),
+      cmocka_unit_test(a_rank_without_memory_is_not_waited_for),
       cmocka_unit_test(fail_sparse_to_sparse),
       cmocka_unit_test(fail_sparse_to_dense),
       cmocka_unit_test(fail_sparse_mtx),

@@ -17,6 +17,7 @@
 #include "../random.h"
 #include "api/api.h"
 #include "base/dtype.h"
+#include "ranks/agree.h"
 #include "ranks/engines.h"
 #include "ranks/walk.h"
 
@@ -362,6 +363,36 @@ static void check_chain(uint64_t *state, mmc_context *context, mmc_team *public_
   for (int64_t i = 0; i < n; i++) free(factors[i].elements);
 }
 
+/* ---- agreeing -------------------------------------------------------------------------------- */
+
+/* All get to know the first rank that failed, and why, whichever ranks fail. */
+static void check_agreement(void) {
+  for (int64_t fails = 0; fails < (int64_t)1 << count; fails++) {
+    mmci_error told = {0};
+    char expected[sizeof told.text] = "";
+    const bool mine = (fails >> rank & 1) != 0;
+    const mmc_status own = mine ? mmci_fail(&told, rank % 2 == 0 ? MMC_E_IO : MMC_E_NOMEM,
+                                            "the trouble of %d", (int)rank)
+                                : MMC_OK;
+    int32_t first = 0;
+    while (first < count && (fails >> first & 1) == 0) first++;
+    if (count == 1)
+      snprintf(expected, sizeof expected, "%s", told.text);
+    else if (first < count)
+      snprintf(expected, sizeof expected, "rank %d: the trouble of %d", (int)first, (int)first);
+    const mmc_status wanted = first == count ? MMC_OK : first % 2 == 0 ? MMC_E_IO : MMC_E_NOMEM;
+    expect(mmci_team_agree(ops, team, own, &told) == wanted, "the status of all");
+    expect(strcmp(told.text, expected) == 0, "the message of all");
+    mmc_status status = own;
+    const int32_t sent = 100 + rank;
+    int32_t *all = mmci_team_gather(ops, team, &status, &sent, sizeof sent, &told);
+    expect(status == wanted && (all != NULL) == (status == MMC_OK), "what all gather");
+    for (int32_t r = 0; all != NULL && r < count; r++)
+      expect(all[r] == 100 + r, "what a rank has sent");
+    free(all);
+  }
+}
+
 int main(int argc, char **argv) {
   long cases = argc > 1 ? atol(argv[1]) : 200;
   uint64_t state = argc > 2 ? strtoull(argv[2], NULL, 10) : 21;
@@ -397,6 +428,7 @@ int main(int argc, char **argv) {
     printf("the device blas %s\n", mmci_products_replace(&products, MMC_F64)
                                        ? "multiplies large matrices"
                                        : "multiplies what is narrow, at most");
+  check_agreement();
   for (long c = 0; c < cases; c++) check_way(&state, &ways[c % way_count], c % 40 == 39);
   for (long c = 0; c < cases; c++) check_chain(&state, context, public_team);
   mmci_pool_destroy(pool);

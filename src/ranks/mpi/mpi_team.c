@@ -14,7 +14,7 @@
 #include "ranks/mpi/scalapack.h"
 #include "ranks/team.h"
 
-enum { CONTEXTS = 16, TAG = 21, CHUNK_BYTES = 1 << 30, PIECE_ROWS = 256 };
+enum { CONTEXTS = 16, TAG = 21, CHUNK_BYTES = 1 << 30, PIECE_ROWS = 256, MORE_REQUESTS = 1024 };
 
 /* A grid of BLACS. */
 typedef struct context {
@@ -31,6 +31,10 @@ struct mmci_team {
   int context_count;
   context contexts[CONTEXTS];
   mmci_scalapack scalapack;
+  /* Room for the messages of an exchange, taken at the beginning: a rank that lacked it then would
+   * be waited for by the others. */
+  MPI_Request *requests;
+  int64_t request_room;
 };
 
 static mmc_status check(int code, const char *what, mmci_error *error) {
@@ -50,6 +54,7 @@ static void close_team(mmci_team *team) {
   if (team->system >= 0) team->scalapack.free_handle(team->system);
   if (team->communicator != MPI_COMM_NULL) MPI_Comm_free(&team->communicator);
   if (team->finalizes) MPI_Finalize();
+  free(team->requests);
   free(team);
 }
 
@@ -101,12 +106,19 @@ static mmc_status join(mmci_team *team, const void *communicator, mmci_error *er
   return MMC_OK;
 }
 
-/* Fails on all ranks where the library is not found on one. */
-static mmc_status find_library(mmci_team *team, mmci_error *error) {
+/* Fails on all ranks where the library is not found on one, or memory is short. */
+static mmc_status prepare(mmci_team *team, mmci_error *error) {
   int mine = (int)mmci_scalapack_open(&team->scalapack, error), worst;
+  /* A message to and from every rank, and more for long ones, which go in pieces. */
+  team->request_room = 2 * (int64_t)team->count + MORE_REQUESTS;
+  team->requests = mmci_alloc_array((size_t)team->request_room, sizeof *team->requests);
+  if (mine == MMC_OK && team->requests == NULL)
+    mine = (int)mmci_fail_nomem(error, (uint64_t)team->request_room * sizeof *team->requests);
   MPI_Allreduce(&mine, &worst, 1, MPI_INT, MPI_MAX, team->communicator);
   if (mine == MMC_OK && worst != MMC_OK)
-    mmci_fail(error, (mmc_status)worst, "another rank finds no ScaLAPACK");
+    mmci_fail(
+        error, (mmc_status)worst,
+        worst == MMC_E_NOMEM ? "another rank has no memory" : "another rank finds no ScaLAPACK");
   return (mmc_status)worst;
 }
 
@@ -116,7 +128,7 @@ static mmc_status open_team(const void *communicator, mmci_team **out, mmci_erro
   team->communicator = MPI_COMM_NULL;
   team->system = -1;
   mmc_status status = join(team, communicator, error);
-  if (status == MMC_OK) status = find_library(team, error);
+  if (status == MMC_OK) status = prepare(team, error);
   if (status != MMC_OK) {
     close_team(team);
     return status;
@@ -171,6 +183,20 @@ static mmc_status gather(mmci_team *team, const void *mine, size_t size, void *a
       "MPI_Allgather", error);
 }
 
+static mmc_status least(mmci_team *team, int32_t mine, int32_t *out, mmci_error *error) {
+  int number = (int)mine, found = 0;
+  mmc_status status = check(MPI_Allreduce(&number, &found, 1, MPI_INT, MPI_MIN, team->communicator),
+                            "MPI_Allreduce", error);
+  *out = found;
+  return status;
+}
+
+static mmc_status share(mmci_team *team, int32_t from, void *bytes, size_t size,
+                        mmci_error *error) {
+  return check(MPI_Bcast(bytes, (int)size, MPI_CHAR, (int)from, team->communicator), "MPI_Bcast",
+               error);
+}
+
 static int64_t pieces_of(const mmci_message *messages, int32_t count) {
   int64_t pieces = 0;
   for (int32_t i = 0; i < count; i++)
@@ -202,15 +228,15 @@ static int start(mmci_team *team, const mmci_message *messages, int32_t count, b
 static mmc_status exchange(mmci_team *team, const mmci_message *sends, int32_t send_count,
                            const mmci_message *receives, int32_t receive_count, mmci_error *error) {
   const int64_t count = pieces_of(sends, send_count) + pieces_of(receives, receive_count);
-  MPI_Request few[64], *requests = few;
+  MPI_Request *requests = team->requests;
   int started = 0;
   if (count == 0) return MMC_OK;
-  if (count > 64) requests = mmci_alloc_array((size_t)count, sizeof *requests);
+  if (count > team->request_room) requests = mmci_alloc_array((size_t)count, sizeof *requests);
   if (requests == NULL) return mmci_fail_nomem(error, (uint64_t)count * sizeof *requests);
   int code = start(team, receives, receive_count, false, requests, &started);
   if (code == MPI_SUCCESS) code = start(team, sends, send_count, true, requests, &started);
   if (code == MPI_SUCCESS) code = MPI_Waitall(started, requests, MPI_STATUSES_IGNORE);
-  if (requests != few) free(requests);
+  if (requests != team->requests) free(requests);
   return check(code, "sending and receiving", error);
 }
 
@@ -343,6 +369,8 @@ static const mmci_team_ops ops = {
     .describe = describe,
     .is_named = is_named,
     .gather = gather,
+    .least = least,
+    .share = share,
     .exchange = exchange,
     .multiply = multiply,
     .takes_grid = takes_grid,
