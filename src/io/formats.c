@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@
 #define SAFETENSORS NULL
 #endif
 
-enum { EXTENSIONS = 2 };
+enum { EXTENSIONS = 2, RESERVE_MIB = 16 };
 
 typedef struct row {
   const char *name;
@@ -186,6 +187,24 @@ mmc_status mmci_file_format_describe(const char *module_dir, int index, mmc_file
 /* The libraries behind modules are one, and not all are made for threads. */
 static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Says whether there is memory for what libhdf5 and matio do besides the elements, of the heap and
+ * of the system. Where one of their own allocations fails, they may end the process, fail ever
+ * after, or not tell: so what was read counts when there still is. */
+static bool has_reserve(void) {
+  const size_t pages = (size_t)RESERVE_MIB << 20, piece = (size_t)64 << 10;
+  void *volatile of_heap = malloc(piece);
+  free(of_heap);
+  if (of_heap == NULL) return false;
+  void *mapped = mmap(NULL, pages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return false;
+  munmap(mapped, pages);
+  return true;
+}
+
+static mmc_status fail_reserve(mmci_error *error) {
+  return mmci_fail_nomem(error, (uint64_t)RESERVE_MIB << 20);
+}
+
 static mmc_status acquire(const char *module_dir, const parts *p, const mmci_format **out,
                           mmci_error *error) {
   char why[256], shown[MMCI_PATH_TEXT_SIZE];
@@ -193,6 +212,7 @@ static mmc_status acquire(const char *module_dir, const parts *p, const mmci_for
   if (*out == NULL)
     return mmci_fail(error, MMC_E_UNSUPPORTED, "%.180s: %s files: %s",
                      mmci_path_text(p->name.path, shown), p->row->name, why);
+  if (p->row->is_module && !has_reserve()) return fail_reserve(error);
   if (p->row->is_module) pthread_mutex_lock(&modules_lock);
   return MMC_OK;
 }
@@ -339,8 +359,14 @@ mmc_status mmci_file_open(const char *module_dir, const char *name, mmci_file_ar
   if (status != MMC_OK) return status;
   status = acquire(module_dir, &p, &format, error);
   if (status == MMC_OK) {
-    status = open_member(format, &p.name, out, error);
+    mmci_file_array *array;
+    status = open_member(format, &p.name, &array, error);
     release(&p);
+    if (status == MMC_OK && p.row->is_module && !has_reserve()) {
+      mmci_file_array_destroy(array);
+      status = fail_reserve(error);
+    }
+    if (status == MMC_OK) *out = array;
   }
   free(p.memory);
   return status;

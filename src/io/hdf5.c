@@ -17,14 +17,19 @@
 
 /* ---- types --------------------------------------------------------------------------------- */
 
-/* Makes the type of two bytes that HDF5 has no name for. Types are closed by whoever gets them. */
+/* Returns a type that is good, or -1: every call on one fails where memory is short, and what it
+ * leaves would be another type. Types are closed by whoever gets them. */
+static hid_t good_type(hid_t type, bool is_good) {
+  if (is_good || type < 0) return type;
+  H5Tclose(type);
+  return -1;
+}
+
+/* Makes the type of two bytes that HDF5 has no name for. */
 static hid_t half_type(H5T_order_t order) {
   hid_t type = H5Tcopy(H5T_IEEE_F32LE);
-  H5Tset_fields(type, 15, 10, 5, 0, 10);
-  H5Tset_size(type, 2);
-  H5Tset_ebias(type, 15);
-  H5Tset_order(type, order);
-  return type;
+  return good_type(type, H5Tset_fields(type, 15, 10, 5, 0, 10) >= 0 && H5Tset_size(type, 2) >= 0 &&
+                             H5Tset_ebias(type, 15) >= 0 && H5Tset_order(type, order) >= 0);
 }
 
 /* Returns HDF5's own type of those numbers in little-endian order. */
@@ -57,19 +62,19 @@ static hid_t like(mmc_dtype dtype) {
 static hid_t real_type(mmc_dtype dtype, H5T_order_t order) {
   if (dtype == MMC_F16) return half_type(order);
   hid_t type = H5Tcopy(like(dtype));
-  H5Tset_order(type, order);
-  return type;
+  return good_type(type, H5Tset_order(type, order) >= 0);
 }
 
-static hid_t type_of(mmc_dtype dtype, H5T_order_t order) {
+/* names are those of a compound's members. */
+static hid_t type_of(mmc_dtype dtype, H5T_order_t order, const char *const names[2]) {
   hid_t real = real_type(dtype, order);
-  if (!mmci_dtype_is_complex(dtype)) return real;
+  if (!mmci_dtype_is_complex(dtype) || real < 0) return real;
   size_t size = mmc_dtype_size(dtype);
   hid_t type = H5Tcreate(H5T_COMPOUND, size);
-  H5Tinsert(type, "r", 0, real);
-  H5Tinsert(type, "i", size / 2, real);
+  bool is_good =
+      H5Tinsert(type, names[0], 0, real) >= 0 && H5Tinsert(type, names[1], size / 2, real) >= 0;
   H5Tclose(real);
-  return type;
+  return good_type(type, is_good);
 }
 
 static H5T_order_t host_order(void) {
@@ -82,7 +87,7 @@ static bool is_real(hid_t type, mmc_dtype dtype, bool *foreign) {
   for (int o = 0; o < 2; o++) {
     hid_t wanted = real_type(dtype, orders[o]);
     bool same = H5Tequal(type, wanted) > 0;
-    H5Tclose(wanted);
+    if (wanted >= 0) H5Tclose(wanted);
     *foreign = orders[o] != host_order();
     if (same) return true;
   }
@@ -196,20 +201,13 @@ static mmc_status read_elements(const handles *h, mmci_file_array *array, mmci_e
   array->foreign = false;
   if (status != MMC_OK || array->copy == NULL) return status;
   /* Members of a compound are converted by name. */
-  hid_t type = H5Tcopy(h->type);
-  if (mmci_dtype_is_complex(array->dtype)) {
-    hid_t real = real_type(array->dtype, host_order());
-    char *names[2] = {H5Tget_member_name(h->type, 0), H5Tget_member_name(h->type, 1)};
-    H5Tclose(type);
-    type = H5Tcreate(H5T_COMPOUND, mmc_dtype_size(array->dtype));
-    for (size_t m = 0; m < 2; m++) {
-      H5Tinsert(type, names[m] != NULL ? names[m] : "", m * mmc_dtype_size(array->dtype) / 2, real);
-      H5free_memory(names[m]);
-    }
-    H5Tclose(real);
-  } else {
-    H5Tset_order(type, host_order());
-  }
+  const bool is_complex = mmci_dtype_is_complex(array->dtype);
+  char *names[2] = {NULL, NULL};
+  for (unsigned m = 0; m < 2 && is_complex; m++) names[m] = H5Tget_member_name(h->type, m);
+  const bool named = !is_complex || (names[0] != NULL && names[1] != NULL);
+  hid_t type = named ? type_of(array->dtype, host_order(), (const char *const *)names) : -1;
+  for (unsigned m = 0; m < 2; m++) H5free_memory(names[m]);
+  if (type < 0) return mmci_fail_nomem(error, 1);
   herr_t code = H5Dread(h->dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, array->copy);
   H5Tclose(type);
   return code >= 0 ? MMC_OK : refuse_file(&array->source, "libhdf5 cannot read the dataset", error);
@@ -270,15 +268,18 @@ static mmc_status open_dataset(const mmci_file_name *name, mmci_file_array **out
 typedef struct listing {
   mmci_member_fn tell;
   void *user;
+  bool misses; /* what a link leads to could not be read */
 } listing;
 
 static herr_t visit(hid_t file, const char *name, const H5L_info_t *link, void *user) {
-  const listing *l = user;
+  listing *l = user;
   H5O_info_t object;
-  if (link->type != H5L_TYPE_HARD ||
-      H5Oget_info_by_name2(file, name, &object, H5O_INFO_BASIC, H5P_DEFAULT) < 0 ||
-      object.type != H5O_TYPE_DATASET)
+  if (link->type != H5L_TYPE_HARD) return 0;
+  if (H5Oget_info_by_name2(file, name, &object, H5O_INFO_BASIC, H5P_DEFAULT) < 0) {
+    l->misses = true;
     return 0;
+  }
+  if (object.type != H5O_TYPE_DATASET) return 0;
   return l->tell(l->user, name) ? 0 : 1;
 }
 
@@ -286,12 +287,12 @@ static mmc_status list(const char *path, mmci_member_fn tell, void *user, mmci_e
   mmci_source s;
   hid_t file;
   silence said;
-  listing l = {tell, user};
+  listing l = {tell, user, false};
   mmc_status status = mmci_source_open(path, &s, error);
   begin_silence(&said);
   if (status == MMC_OK) status = open_hdf5_file(path, &s, &file, error);
   if (status == MMC_OK) {
-    if (H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &l) < 0)
+    if (H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &l) < 0 || l.misses)
       status = refuse_file(&s, "a damaged HDF5 file", error);
     H5Fclose(file);
   }
@@ -306,26 +307,30 @@ static mmc_status list(const char *path, mmci_member_fn tell, void *user, mmci_e
  * none. Returns false when libhdf5 fails, as it does when the name is none that it can have. */
 static bool make_skeleton(const char *path, const mmci_file_rows *rows, const char *member,
                           size_t *offset) {
+  static const char *const names[2] = {"r", "i"};
   hsize_t dims[MMCI_NDIM_MAX];
   for (int d = 0; d < rows->ndim; d++) dims[d] = (hsize_t)rows->shape[d];
   hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
   hid_t space = rows->ndim > 0 ? H5Screate_simple(rows->ndim, dims, NULL) : H5Screate(H5S_SCALAR);
-  hid_t type = type_of(rows->dtype, host_order());
+  hid_t type = type_of(rows->dtype, host_order(), names);
   hid_t links = H5Pcreate(H5P_LINK_CREATE), properties = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_create_intermediate_group(links, 1);
-  H5Pset_alloc_time(properties, H5D_ALLOC_TIME_EARLY);
-  H5Pset_fill_time(properties, H5D_FILL_TIME_NEVER);
-  H5Pset_obj_track_times(properties, false); /* the same matrix gives the same bytes */
-  hid_t dataset = H5Dcreate2(file, member, type, space, links, properties, H5P_DEFAULT);
+  /* Without times the same matrix gives the same bytes. */
+  bool set = H5Pset_create_intermediate_group(links, 1) >= 0 &&
+             H5Pset_alloc_time(properties, H5D_ALLOC_TIME_EARLY) >= 0 &&
+             H5Pset_fill_time(properties, H5D_FILL_TIME_NEVER) >= 0 &&
+             H5Pset_obj_track_times(properties, false) >= 0;
+  hid_t dataset = set ? H5Dcreate2(file, member, type, space, links, properties, H5P_DEFAULT) : -1;
   haddr_t at = dataset >= 0 ? H5Dget_offset(dataset) : HADDR_UNDEF;
   *offset = at != HADDR_UNDEF ? (size_t)at : 0;
   bool made = dataset >= 0 && (*offset > 0 || mmci_file_rows_bytes(rows) == 0);
-  if (dataset >= 0) H5Dclose(dataset);
+  /* A handle that was not made is -1, which these refuse; a dataset that does not close may lack
+   * what was to be written of it. */
+  made = H5Dclose(dataset) >= 0 && made;
   H5Pclose(properties);
   H5Pclose(links);
   H5Tclose(type);
   H5Sclose(space);
-  return file >= 0 && H5Fclose(file) >= 0 && made;
+  return H5Fclose(file) >= 0 && made;
 }
 
 /* Sends bytes from..to of the skeleton. */

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/hash.h"
 #include "io/format.h"
 
 /* ---- sizes that a file tells --------------------------------------------------------------- */
@@ -168,9 +169,9 @@ static bool check_inflated(const stream *s, uint32_t size) {
   return good;
 }
 
-/* Says whether every variable of a file of version 5 lies in it, with all that it says of itself.
- */
-static bool check_sizes(const mmci_source *source, bool is_little) {
+/* Says whether every variable of a file of version 5 lies in it, with all that it says of itself;
+ * *variables becomes how many there are. */
+static bool check_sizes(const mmci_source *source, bool is_little, int64_t *variables) {
   stream s = {.at = source->bytes + HEADER_SIZE,
               .left = source->have - HEADER_SIZE,
               .is_little = is_little};
@@ -181,6 +182,7 @@ static bool check_sizes(const mmci_source *source, bool is_little) {
     if (size > s.left || (type != TYPE_MATRIX && type != TYPE_COMPRESSED)) return false;
     stream inside = {.at = s.at, .left = size, .is_little = is_little};
     if (size == 0) continue;
+    ++*variables;
     if (type == TYPE_COMPRESSED ? !check_inflated(&inside, size)
                                 : !check_variable(&inside, size, 0))
       return false;
@@ -199,21 +201,23 @@ static mmc_status refuse_file(const mmci_source *s, const char *what, mmci_error
 /* Says whether matio can be given the file: it has the header of version 5 or 7.3, which is 124
  * bytes of text, the version, and "MI" as a machine of either byte order writes it, and of version
  * 5 what it says of sizes holds. matio tries version 4 otherwise, and takes up to 2 GiB for a name
- * whose length any bytes say. */
-static bool is_trusted(const mmci_source *s) {
+ * whose length any bytes say. *variables becomes how many it has, and 0 where that is not known. */
+static bool is_trusted(const mmci_source *s, int64_t *variables) {
   enum { VERSION = 124, ORDER = 126 };
+  *variables = 0;
   if (s->have < HEADER_SIZE) return false;
   bool is_little = memcmp(s->bytes + ORDER, "IM", 2) == 0;
   if (!is_little && memcmp(s->bytes + ORDER, "MI", 2) != 0) return false;
   unsigned char major = s->bytes[VERSION + is_little], minor = s->bytes[VERSION + !is_little];
-  return minor == 0 && (major == 2 || (major == 1 && check_sizes(s, is_little)));
+  return minor == 0 && (major == 2 || (major == 1 && check_sizes(s, is_little, variables)));
 }
 
 /* matio says nothing of why; that the file can be read is found out before. */
-static mmc_status open_mat_file(const char *path, mmci_source *s, mat_t **out, mmci_error *error) {
+static mmc_status open_mat_file(const char *path, mmci_source *s, mat_t **out, int64_t *variables,
+                                mmci_error *error) {
   mmc_status status = mmci_source_open(path, s, error);
   if (status != MMC_OK) return status;
-  *out = is_trusted(s) ? Mat_Open(path, MAT_ACC_RDONLY) : NULL;
+  *out = is_trusted(s, variables) ? Mat_Open(path, MAT_ACC_RDONLY) : NULL;
   return *out != NULL
              ? MMC_OK
              : refuse_file(s, "no MATLAB file of version 5 or 7.3, or a damaged one", error);
@@ -239,23 +243,60 @@ static mmc_status describe(const matvar_t *variable, mmci_file_array *array, mmc
   return MMC_OK;
 }
 
-/* Reads all elements to where data points: an array or, of complex numbers, two. */
-static mmc_status read_data(mat_t *mat, matvar_t *variable, void *data, const mmci_source *s,
-                            mmci_error *error) {
-  int start[2] = {0, 0}, stride[2] = {1, 1};
-  int edge[2] = {(int)variable->dims[0], (int)variable->dims[1]};
-  if (Mat_VarReadData(mat, variable, data, start, stride, edge) == 0) return MMC_OK;
-  return refuse_file(s, "matio cannot read the variable", error);
+/* Says whether an element of size bytes, of count, has all its bytes alike as they were set. */
+static bool has_untouched(const unsigned char *bytes, size_t count, size_t size, int set) {
+  unsigned char all[sizeof(double)];
+  memset(all, set, sizeof all);
+  for (size_t i = 0; i < count; i++)
+    if (memcmp(bytes + i * size, all, size) == 0) return true;
+  return false;
+}
+
+/* Reads the elements once, into bytes that are all alike before. */
+static bool read_once(mat_t *mat, matvar_t *variable, const mmci_file_array *array,
+                      unsigned char *to, size_t count, size_t real_size, int set) {
+  mat_complex_split_t split = {to, to + count / 2 * real_size};
+  void *data = variable->isComplex ? (void *)&split : to;
+  int start[2] = {0, 0}, stride[2] = {1, 1}, edge[2];
+  if (variable->rank != 2 || variable->dims == NULL) return false;
+  for (int d = 0; d < 2; d++) {
+    edge[d] = (int)array->shape[d];
+    if (variable->dims[d] != (size_t)edge[d]) return false;
+  }
+  memset(to, set, count * real_size);
+  return Mat_VarReadData(mat, variable, data, start, stride, edge) == 0;
+}
+
+/* Reads count elements: those of real numbers or, of complex ones, all real parts and then all
+ * imaginary ones.
+ *
+ * matio may say that it has read a variable, and have left some of it, where memory is short or the
+ * file damaged. So its place is set to bytes that are seldom in a file. Where they are there, and
+ * of a compressed variable, for which matio does not see whether zlib had memory, it is set to
+ * others, and all is read again and must be the same. */
+static mmc_status read_data(mat_t *mat, matvar_t *variable, const mmci_file_array *array,
+                            unsigned char *to, size_t count, size_t real_size, mmci_error *error) {
+  static const int sets[2] = {0xA5, 0x5A};
+  bool is_read = read_once(mat, variable, array, to, count, real_size, sets[0]);
+  if (is_read && (variable->compression != MAT_COMPRESSION_NONE ||
+                  has_untouched(to, count, real_size, sets[0]))) {
+    const uint64_t sum = mmci_hash_bytes(0, to, count * real_size);
+    matvar_t *again = Mat_VarReadInfo(mat, variable->name);
+    is_read = again != NULL && again->isComplex == variable->isComplex &&
+              read_once(mat, again, array, to, count, real_size, sets[1]) &&
+              mmci_hash_bytes(0, to, count * real_size) == sum;
+    Mat_VarFree(again);
+  }
+  return is_read ? MMC_OK : refuse_file(&array->source, "matio cannot read the variable", error);
 }
 
 /* Puts real and imaginary parts, which lie apart, together. */
 static mmc_status read_complex(mat_t *mat, matvar_t *variable, mmci_file_array *array, size_t count,
                                mmci_error *error) {
   size_t real_size = mmc_dtype_size(array->dtype) / 2;
-  unsigned char *parts = mmci_alloc_zeroed(2 * count, real_size), *to = array->copy;
+  unsigned char *parts = mmci_alloc_array(2 * count, real_size), *to = array->copy;
   if (parts == NULL) return mmci_fail_nomem(error, 2 * count * real_size);
-  mat_complex_split_t split = {parts, parts + count * real_size};
-  mmc_status status = read_data(mat, variable, &split, &array->source, error);
+  mmc_status status = read_data(mat, variable, array, parts, 2 * count, real_size, error);
   for (size_t i = 0; i < count && status == MMC_OK; i++) {
     memcpy(to + 2 * i * real_size, parts + i * real_size, real_size);
     memcpy(to + (2 * i + 1) * real_size, parts + (count + i) * real_size, real_size);
@@ -272,9 +313,9 @@ static mmc_status read_variable(mat_t *mat, const char *name, mmci_file_array *a
   if (status == MMC_OK) status = mmci_file_array_allocate(array, array->source.have, error);
   if (status == MMC_OK && array->copy != NULL) {
     size_t count = (size_t)array->shape[0] * (size_t)array->shape[1];
-    memset(array->copy, 0, count * mmc_dtype_size(array->dtype));
     status = variable->isComplex ? read_complex(mat, variable, array, count, error)
-                                 : read_data(mat, variable, array->copy, &array->source, error);
+                                 : read_data(mat, variable, array, array->copy, count,
+                                             mmc_dtype_size(array->dtype), error);
   }
   Mat_VarFree(variable);
   return status;
@@ -284,9 +325,10 @@ static mmc_status open_variable(const mmci_file_name *name, mmci_file_array **ou
                                 mmci_error *error) {
   mmci_file_array *array;
   mat_t *mat = NULL;
+  int64_t variables;
   mmc_status status = mmci_file_array_create(&array, error);
   if (status != MMC_OK) return status;
-  status = open_mat_file(name->path, &array->source, &mat, error);
+  status = open_mat_file(name->path, &array->source, &mat, &variables, error);
   if (status == MMC_OK) status = read_variable(mat, name->member, array, error);
   if (mat != NULL) Mat_Close(mat);
   mmci_source_release(&array->source);
@@ -301,9 +343,13 @@ static mmc_status open_variable(const mmci_file_name *name, mmci_file_array **ou
 static mmc_status list(const char *path, mmci_member_fn tell, void *user, mmci_error *error) {
   mmci_source s;
   mat_t *mat = NULL;
-  mmc_status status = open_mat_file(path, &s, &mat, error);
-  for (bool on = true; status == MMC_OK && on;) {
+  int64_t variables, seen = 0;
+  mmc_status status = open_mat_file(path, &s, &mat, &variables, error);
+  for (bool on = true; status == MMC_OK && on; seen++) {
     matvar_t *variable = Mat_VarReadNextInfo(mat);
+    /* matio does not tell the end from an allocation that failed. */
+    if (variable == NULL && seen < variables)
+      status = refuse_file(&s, "matio does not read all variables", error);
     if (variable == NULL) break;
     on = variable->name == NULL || tell(user, variable->name);
     Mat_VarFree(variable);
