@@ -4,7 +4,9 @@
  *                                 against loops of its own; how often the BLAS below must be called
  *                                 for one row-major, column-major and GPU product
  *     gemm threads                eight threads at once
- *     gemm time                   the least nanoseconds of a call of 1 x 1 x 1 */
+ *     gemm memory [MOST]          in one process after the other an allocation fails, of all that
+ * the first products make, once or with all after it: at most MOST of them gemm time the least
+ * nanoseconds of a call of 1 x 1 x 1 */
 #include <complex.h>
 #include <math.h>
 #include <pthread.h>
@@ -13,7 +15,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "../failing_malloc.h"
 
 enum { M = 48, K = 32, N = 40, PAD = 3, SIDE = 64 };
 
@@ -171,6 +178,45 @@ static int run_threads(void) {
   return sum;
 }
 
+/* Products of three shapes by two libraries, as often as it takes that what is planned is used. */
+static int check_some(void) {
+  int wrong = 0;
+  for (int round = 0; round < 2; round++)
+    for (int way = 0; way < 3; way++) {
+      const int op[2] = {way % 2, 0};
+      wrong += check(way == 2, 1 + 2 * (way == 1), way == 0, op, 1, 0, 0, NULL);
+    }
+  return wrong;
+}
+
+/* Whatever allocation fails, the products are right. Without failures the same process is right
+ * afterwards too. */
+static int check_memory(long most) {
+  long *seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  int wrong = 0, tried = 0;
+  if (seen == MAP_FAILED) return 1;
+  *seen = most; /* what the first child, in which none fails, says otherwise */
+  for (long n = -1; n < *seen; n += n < 0 || *seen <= most ? 1 : *seen / most)
+    for (int for_good = 0; for_good < (n < 0 ? 1 : 2); for_good++, tried++) {
+      int status = 0;
+      const pid_t child = fork();
+      if (child == 0) {
+        alarm(60);
+        malloc_fails_after(n < 0 ? 1L << 60 : n, for_good != 0);
+        int some = check_some();
+        malloc_fails_no_more(n < 0 ? seen : NULL);
+        some += check_some();
+        _exit(some > 0);
+      }
+      if (child > 0 && waitpid(child, &status, 0) == child && status == 0) continue;
+      fprintf(stderr, "gemm: allocation %ld fails%s: status %d\n", n,
+              for_good ? ", and all after it" : "", status);
+      wrong++;
+    }
+  printf("of %ld allocations %d were tried, %d wrong\n", *seen, tried, wrong);
+  return wrong;
+}
+
 static double now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -201,10 +247,12 @@ int main(int argc, char **argv) {
     return wrong > 0;
   }
   if (argc == 2 && strcmp(argv[1], "threads") == 0) return run_threads() > 0;
+  if (argc >= 2 && strcmp(argv[1], "memory") == 0)
+    return check_memory(argc > 2 ? strtol(argv[2], NULL, 10) : 1L << 30) > 0;
   if (argc == 2 && strcmp(argv[1], "time") == 0) {
     print_time();
     return 0;
   }
-  fprintf(stderr, "usage: gemm check ROW COLUMN GPU | threads | time\n");
+  fprintf(stderr, "usage: gemm check ROW COLUMN GPU | threads | memory [MOST] | time\n");
   return 2;
 }

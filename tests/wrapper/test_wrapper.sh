@@ -15,6 +15,7 @@ preloaded() { LD_PRELOAD=$wrapper "$@"; }
 "$gemm" check 1 1 1 || fail "without the wrapper"
 preloaded "$gemm" check 1 1 1 || fail "without wisdom"
 preloaded "$gemm" threads || fail "threads without wisdom"
+preloaded "$gemm" memory || fail "memory runs out without wisdom"
 # A call that is not cut takes at most 60 ns more, of the quietest of many.
 bare=$("$gemm" time) wrapped=$(preloaded "$gemm" time)
 awk -v a="$bare" -v b="$wrapped" 'BEGIN { exit !(b - a < 60) }' || fail "the lookup takes $wrapped ns against $bare"
@@ -45,6 +46,9 @@ echo "end $(grep -c '^product' "$root/made")" >>"$root/made"
 "$mmchain" wisdom import "$root/made" >/dev/null || fail "import"
 preloaded "$gemm" check 4 3 3 || fail "with wisdom"
 preloaded "$gemm" threads || fail "threads with wisdom"
+most=30
+[ -z "${MMCHAIN_TEST_LONG-}" ] || most=1000000
+preloaded "$gemm" memory "$most" || fail "memory runs out with wisdom"
 wrapped=$(preloaded "$gemm" time)
 awk -v a="$bare" -v b="$wrapped" 'BEGIN { exit !(b - a < 250) }' || fail "the lookup takes $wrapped ns against $bare"
 echo "a call with wisdom for others: wrapped $wrapped ns"
