@@ -5,23 +5,12 @@
 #include "base/interrupt.h"
 #include "chain/copy.h"
 #include "chain/scale.h"
-#include "run/actions.h"
 #include "run/matrices.h"
-
-/* A product that is prepared for operands that lie so. */
-typedef struct prepared {
-  mmci_gemm gemm;
-  mmci_kernel *kernel;
-} prepared;
+#include "run/stepwise.h"
 
 struct mmci_scaled_run {
-  const mmci_plan *plan;
-  const mmci_device_ops *ops;
-  mmci_device *device;
+  mmci_stepwise steps;
   mmci_precision precision;
-  mmci_queue *queue;
-  char *workspace;
-  prepared *products; /* step_count */
   int64_t *exponents; /* of the steps' results */
 };
 
@@ -32,19 +21,12 @@ mmc_status mmci_scaled_run_create(const mmci_plan *plan, const mmci_device_ops *
                                   mmci_scaled_run **out, mmci_error *error) {
   mmci_scaled_run *run = mmci_alloc_zeroed(1, sizeof *run);
   if (run == NULL) return mmci_fail_nomem(error, sizeof *run);
-  *run = (mmci_scaled_run){.plan = plan, .ops = ops, .device = device, .precision = precision};
-  mmc_status status = ops->queue_open(device, &run->queue, error);
+  run->precision = precision;
+  mmc_status status = mmci_stepwise_open(plan, ops, device, &run->steps, error);
   const size_t count = (size_t)plan->step_count + 1;
-  run->products = mmci_alloc_zeroed(count, sizeof *run->products);
-  run->exponents = mmci_alloc_zeroed(count, sizeof *run->exponents);
-  if (run->products == NULL || run->exponents == NULL)
-    status = mmci_fail_nomem(error, count * sizeof *run->products);
-  if (status == MMC_OK && plan->workspace_bytes > SIZE_MAX)
-    status = mmci_fail_nomem(error, plan->workspace_bytes);
-  if (status == MMC_OK && plan->workspace_bytes > 0) {
-    void *workspace = NULL;
-    status = ops->alloc(device, (size_t)plan->workspace_bytes, &workspace, error);
-    run->workspace = workspace;
+  if (status == MMC_OK) {
+    run->exponents = mmci_alloc_zeroed(count, sizeof *run->exponents);
+    if (run->exponents == NULL) status = mmci_fail_nomem(error, count * sizeof *run->exponents);
   }
   if (status == MMC_OK)
     *out = run;
@@ -55,11 +37,7 @@ mmc_status mmci_scaled_run_create(const mmci_plan *plan, const mmci_device_ops *
 
 void mmci_scaled_run_destroy(mmci_scaled_run *run) {
   if (run == NULL) return;
-  for (int32_t s = 0; run->products != NULL && s < run->plan->step_count; s++)
-    if (run->products[s].kernel != NULL) run->ops->release(run->products[s].kernel);
-  if (run->workspace != NULL) run->ops->dealloc(run->device, run->workspace);
-  if (run->queue != NULL) run->ops->queue_close(run->queue);
-  free(run->products);
+  mmci_stepwise_close(&run->steps);
   free(run->exponents);
   free(run);
 }
@@ -77,7 +55,7 @@ typedef struct operand {
 /* Reads factor i of a chain; where it is beyond the range, a copy of it. */
 static mmc_status read_factor(const mmci_scaled_run *run, const mmc_matrix *factors, int32_t i,
                               int64_t number, operand *out, mmci_error *error) {
-  const mmc_chain *chain = run->plan->chain;
+  const mmc_chain *chain = run->steps.plan->chain;
   const mmc_matrix matrix = mmci_matrix_of_batch(&factors[i], chain->dtype, number);
   const int64_t lines = mmci_matrix_lines(&matrix), length = mmci_matrix_line_length(&matrix);
   const int64_t ld = mmci_matrix_ld(&matrix), rows = chain->dims[i], cols = chain->dims[i + 1];
@@ -97,38 +75,17 @@ static mmc_status read_factor(const mmci_scaled_run *run, const mmc_matrix *fact
 
 static mmc_status read_operand(const mmci_scaled_run *run, const mmc_matrix *factors, int32_t index,
                                int64_t number, operand *out, mmci_error *error) {
-  const mmci_plan *plan = run->plan;
+  const mmci_plan *plan = run->steps.plan;
   if (index < plan->chain->n) return read_factor(run, factors, index, number, out, error);
   const int32_t s = index - plan->chain->n;
   const mmci_plan_step *step = &plan->steps[s];
-  *out = (operand){.data = mmci_address(run->workspace, (int64_t)step->offset_bytes),
+  *out = (operand){.data = mmci_address(run->steps.workspace, (int64_t)step->offset_bytes),
                    .form = {.ld = step->n > 0 ? step->n : 1},
                    .exponent = run->exponents[s]};
   return MMC_OK;
 }
 
 /* ---- executing ------------------------------------------------------------------------------- */
-
-static bool same_form(const mmci_form *x, const mmci_form *y) {
-  return x->ld == y->ld && x->trans == y->trans && x->conj == y->conj;
-}
-
-static mmc_status multiply(mmci_scaled_run *run, int32_t s, const mmci_gemm *gemm, const void *a,
-                           const void *b, void *c, mmci_error *error) {
-  prepared *x = &run->products[s];
-  mmc_status status = MMC_OK;
-  const bool same = x->kernel != NULL && same_form(&x->gemm.a, &gemm->a) &&
-                    same_form(&x->gemm.b, &gemm->b) && x->gemm.ldc == gemm->ldc &&
-                    x->gemm.m == gemm->m;
-  if (!same) {
-    if (x->kernel != NULL) run->ops->release(x->kernel);
-    x->kernel = NULL;
-    x->gemm = *gemm;
-    status = run->ops->prepare(run->device, gemm, &x->kernel, error);
-  }
-  if (status == MMC_OK) status = run->ops->enqueue(run->queue, x->kernel, a, b, c, error);
-  return status == MMC_OK ? run->ops->sync(run->queue, error) : status;
-}
 
 static mmci_form transposed(mmci_form form) {
   form.trans = !form.trans;
@@ -138,14 +95,14 @@ static mmci_form transposed(mmci_form form) {
 /* Computes step s of a chain, the last one to its result. */
 static mmc_status compute(mmci_scaled_run *run, const mmc_matrix *factors, const mmc_matrix *out,
                           int32_t s, int64_t number, mmci_error *error) {
-  const mmci_plan *plan = run->plan;
+  const mmci_plan *plan = run->steps.plan;
   const mmci_plan_step *step = &plan->steps[s];
   const bool is_last = s == plan->step_count - 1;
   const bool turned = is_last && out->layout == MMC_COL_MAJOR;
   operand a = {0}, b = {0};
   mmc_status status = read_operand(run, factors, step->left, number, &a, error);
   if (status == MMC_OK) status = read_operand(run, factors, step->right, number, &b, error);
-  void *c = is_last ? out->data : mmci_address(run->workspace, (int64_t)step->offset_bytes);
+  void *c = is_last ? out->data : mmci_address(run->steps.workspace, (int64_t)step->offset_bytes);
   mmci_gemm gemm = {.dtype = plan->chain->dtype,
                     .precision = run->precision,
                     .m = turned ? step->n : step->m,
@@ -158,7 +115,8 @@ static mmc_status compute(mmci_scaled_run *run, const mmc_matrix *factors, const
                     .turned = turned};
   if (gemm.ldc < 1) gemm.ldc = 1;
   if (status == MMC_OK)
-    status = multiply(run, s, &gemm, turned ? b.data : a.data, turned ? a.data : b.data, c, error);
+    status = mmci_stepwise_multiply(&run->steps, s, &gemm, turned ? b.data : a.data,
+                                    turned ? a.data : b.data, c, error);
   if (status == MMC_OK)
     run->exponents[s] =
         a.exponent + b.exponent + mmci_scale(gemm.dtype, gemm.m, gemm.n, c, gemm.ldc);
@@ -170,7 +128,7 @@ static mmc_status compute(mmci_scaled_run *run, const mmc_matrix *factors, const
 static mmc_status copy_factor(const mmci_scaled_run *run, const mmc_matrix *factors,
                               const mmc_matrix *out, int64_t number, int64_t *exponent,
                               mmci_error *error) {
-  const mmc_chain *chain = run->plan->chain;
+  const mmc_chain *chain = run->steps.plan->chain;
   operand a = {0};
   mmc_status status = read_factor(run, factors, 0, number, &a, error);
   if (status == MMC_OK)
@@ -183,7 +141,7 @@ static mmc_status copy_factor(const mmci_scaled_run *run, const mmc_matrix *fact
 
 mmc_status mmci_scaled_run_execute(mmci_scaled_run *run, const mmc_matrix *factors,
                                    const mmc_matrix *out, int64_t *exponents, mmci_error *error) {
-  const mmci_plan *plan = run->plan;
+  const mmci_plan *plan = run->steps.plan;
   const mmc_chain *chain = plan->chain;
   mmc_status status = MMC_OK;
   for (int64_t b = 0; b < chain->batch && status == MMC_OK; b++) {

@@ -9,23 +9,12 @@
 #include "base/dtype.h"
 #include "base/interrupt.h"
 #include "chain/copy.h"
-#include "run/actions.h"
 #include "run/matrices.h"
+#include "run/stepwise.h"
 #include "run/structured_loops.h"
 
-/* A GEMM that is prepared for operands that lie so. */
-typedef struct prepared {
-  mmci_gemm gemm;
-  mmci_kernel *kernel;
-} prepared;
-
 struct mmci_structured_run {
-  const mmci_plan *plan;
-  const mmci_device_ops *ops;
-  mmci_device *device;
-  mmci_queue *queue;
-  char *workspace;
-  prepared *products; /* step_count; without a kernel where the step is no GEMM */
+  mmci_stepwise steps;
 };
 
 /* ---- creation -------------------------------------------------------------------------------- */
@@ -35,18 +24,7 @@ mmc_status mmci_structured_run_create(const mmci_plan *plan, const mmci_device_o
                                       mmci_error *error) {
   mmci_structured_run *run = mmci_alloc_zeroed(1, sizeof *run);
   if (run == NULL) return mmci_fail_nomem(error, sizeof *run);
-  *run = (mmci_structured_run){.plan = plan, .ops = ops, .device = device};
-  mmc_status status = ops->queue_open(device, &run->queue, error);
-  size_t count = (size_t)plan->step_count + 1;
-  run->products = mmci_alloc_zeroed(count, sizeof *run->products);
-  if (run->products == NULL) status = mmci_fail_nomem(error, count * sizeof *run->products);
-  if (status == MMC_OK && plan->workspace_bytes > SIZE_MAX)
-    status = mmci_fail_nomem(error, plan->workspace_bytes);
-  if (status == MMC_OK && plan->workspace_bytes > 0) {
-    void *workspace = NULL;
-    status = ops->alloc(device, (size_t)plan->workspace_bytes, &workspace, error);
-    run->workspace = workspace;
-  }
+  mmc_status status = mmci_stepwise_open(plan, ops, device, &run->steps, error);
   if (status == MMC_OK)
     *out = run;
   else
@@ -56,11 +34,7 @@ mmc_status mmci_structured_run_create(const mmci_plan *plan, const mmci_device_o
 
 void mmci_structured_run_destroy(mmci_structured_run *run) {
   if (run == NULL) return;
-  for (int32_t s = 0; run->products != NULL && s < run->plan->step_count; s++)
-    if (run->products[s].kernel != NULL) run->ops->release(run->products[s].kernel);
-  if (run->workspace != NULL) run->ops->dealloc(run->device, run->workspace);
-  if (run->queue != NULL) run->ops->queue_close(run->queue);
-  free(run->products);
+  mmci_stepwise_close(&run->steps);
   free(run);
 }
 
@@ -92,7 +66,7 @@ typedef struct execution {
 } execution;
 
 static view view_factor(const execution *e, int32_t i) {
-  const mmc_chain *chain = e->run->plan->chain;
+  const mmc_chain *chain = e->run->steps.plan->chain;
   mmc_matrix matrix = mmci_matrix_of_batch(&e->factors[i], chain->dtype, e->number);
   return (view){.data = matrix.data,
                 .form = mmci_factor_form(chain, i, &matrix, mmci_matrix_ld(&matrix), 0),
@@ -101,10 +75,10 @@ static view view_factor(const execution *e, int32_t i) {
 }
 
 static view view_operand(const execution *e, int32_t operand) {
-  const mmci_plan *plan = e->run->plan;
+  const mmci_plan *plan = e->run->steps.plan;
   if (operand < plan->chain->n) return view_factor(e, operand);
   const mmci_plan_step *step = &plan->steps[operand - plan->chain->n];
-  return (view){.data = mmci_address(e->run->workspace, (int64_t)step->offset_bytes),
+  return (view){.data = mmci_address(e->run->steps.workspace, (int64_t)step->offset_bytes),
                 .form = {.ld = step->n > 0 ? step->n : 1},
                 .rows = step->m,
                 .cols = step->n};
@@ -120,7 +94,7 @@ static view view_transposed(const mmc_chain *chain, view x, bool conjugated) {
 }
 
 static void copy_to(const execution *e, const view *x, const target *to) {
-  mmci_copy(e->run->plan->chain->dtype, x->rows, x->cols, x->data, &x->form, to->data, to->ld,
+  mmci_copy(e->run->steps.plan->chain->dtype, x->rows, x->cols, x->data, &x->form, to->data, to->ld,
             to->by_columns);
 }
 
@@ -128,7 +102,7 @@ static void copy_to(const execution *e, const view *x, const target *to) {
 static target take_scratch(execution *e, int64_t rows, int64_t cols, bool by_columns) {
   const int64_t length = by_columns ? rows : cols;
   target t = {e->scratch, rows, cols, length > 0 ? length : 1, by_columns};
-  size_t bytes = (size_t)rows * (size_t)cols * mmc_dtype_size(e->run->plan->chain->dtype);
+  size_t bytes = (size_t)rows * (size_t)cols * mmc_dtype_size(e->run->steps.plan->chain->dtype);
   e->scratch = mmci_address(e->scratch, (int64_t)((bytes + 63) & ~(size_t)63));
   return t;
 }
@@ -144,7 +118,7 @@ static mmc_status fail_pivot(const execution *e, int32_t first, int32_t last, bo
   else
     snprintf(what, sizeof what, "the product of factors %" PRId32 " to %" PRId32, first + 1,
              last + 1);
-  if (e->run->plan->chain->batch > 1)
+  if (e->run->steps.plan->chain->batch > 1)
     snprintf(which, sizeof which, ", in chain %" PRId64, e->number + 1);
   return mmci_fail(error, MMC_E_ARG, "%s is %s: pivot %" PRId64 " is %s%s", what,
                    definite ? "not positive definite" : "singular", pivot,
@@ -153,7 +127,7 @@ static mmc_status fail_pivot(const execution *e, int32_t first, int32_t last, bo
 
 static mmc_status fail_operand(const execution *e, const mmci_plan_step *step, bool right,
                                bool definite, int64_t pivot, mmci_error *error) {
-  const mmci_plan *plan = e->run->plan;
+  const mmci_plan *plan = e->run->steps.plan;
   const int32_t operand = right ? step->right : step->left, n = plan->chain->n;
   if (operand < n) return fail_pivot(e, operand, operand, definite, pivot, error);
   const mmci_plan_step *made = &plan->steps[operand - n];
@@ -186,7 +160,7 @@ static int64_t invert_diagonal(mmc_dtype dtype, const target *z) {
 /* Forms the inverse of a square matrix where it lies. */
 static mmc_status invert(const execution *e, uint32_t traits, const target *z, int64_t *pivot,
                          mmci_error *error) {
-  const mmc_dtype dtype = e->run->plan->chain->dtype;
+  const mmc_dtype dtype = e->run->steps.plan->chain->dtype;
   mmci_structured p = {.dtype = dtype,
                        .rows = z->rows,
                        .cols = z->cols,
@@ -203,13 +177,13 @@ static mmc_status invert(const execution *e, uint32_t traits, const target *z, i
     mmci_transpose_square(dtype, z->data, z->rows, z->ld);
     return MMC_OK;
   }
-  return e->run->ops->structured(e->run->device, &p, z->data, z->data, pivot, error);
+  return e->run->steps.ops->structured(e->run->steps.device, &p, z->data, z->data, pivot, error);
 }
 
 /* Returns an operand, or its inverse where that is formed first. */
 static mmc_status take_operand(execution *e, int32_t s, int side, view *out, mmci_error *error) {
-  const mmci_plan_step *step = &e->run->plan->steps[s];
-  const mmci_structure_step *x = &e->run->plan->structure->steps.steps[s];
+  const mmci_plan_step *step = &e->run->steps.plan->steps[s];
+  const mmci_structure_step *x = &e->run->steps.plan->structure->steps.steps[s];
   *out = view_operand(e, side == 0 ? step->left : step->right);
   out->traits = x->traits[side];
   out->band = x->banded                ? x->bands[side]
@@ -217,7 +191,7 @@ static mmc_status take_operand(execution *e, int32_t s, int side, view *out, mmc
                                        : (mmc_band){0, 0};
   if (!x->formed[side]) return MMC_OK;
   if ((out->traits & MMC_ORTHOGONAL) != 0 && !mmci_traits_have(out->traits, MMC_DIAGONAL)) {
-    *out = view_transposed(e->run->plan->chain, *out, true);
+    *out = view_transposed(e->run->steps.plan->chain, *out, true);
     out->traits = x->traits[side];
     out->band = x->banded ? x->bands[side] : mmci_band_full(out->rows);
     return MMC_OK;
@@ -237,13 +211,12 @@ static mmc_status take_operand(execution *e, int32_t s, int side, view *out, mmc
 static mmc_status multiply_dense(const execution *e, int32_t s, const view *a, const view *b,
                                  const target *c, mmci_error *error) {
   mmci_structured_run *run = e->run;
-  prepared *x = &run->products[s];
   view left = *a, right = *b;
   if (c->by_columns) { /* C^T = B^T A^T */
-    left = view_transposed(run->plan->chain, *b, false);
-    right = view_transposed(run->plan->chain, *a, false);
+    left = view_transposed(run->steps.plan->chain, *b, false);
+    right = view_transposed(run->steps.plan->chain, *a, false);
   }
-  mmci_gemm gemm = {.dtype = run->plan->chain->dtype,
+  mmci_gemm gemm = {.dtype = run->steps.plan->chain->dtype,
                     .m = left.rows,
                     .k = left.cols,
                     .n = right.cols,
@@ -251,20 +224,11 @@ static mmc_status multiply_dense(const execution *e, int32_t s, const view *a, c
                     .b = right.form,
                     .ldc = c->ld,
                     .batch = 1};
-  mmc_status status = MMC_OK;
-  if (x->kernel == NULL || !mmci_gemm_same(&x->gemm, &gemm)) {
-    if (x->kernel != NULL) run->ops->release(x->kernel);
-    x->kernel = NULL;
-    x->gemm = gemm;
-    status = run->ops->prepare(run->device, &gemm, &x->kernel, error);
-  }
-  if (status == MMC_OK)
-    status = run->ops->enqueue(run->queue, x->kernel, left.data, right.data, c->data, error);
-  return status == MMC_OK ? run->ops->sync(run->queue, error) : status;
+  return mmci_stepwise_multiply(&run->steps, s, &gemm, left.data, right.data, c->data, error);
 }
 
 static void write_zeros(const execution *e, const target *c) {
-  const size_t size = mmc_dtype_size(e->run->plan->chain->dtype);
+  const size_t size = mmc_dtype_size(e->run->steps.plan->chain->dtype);
   const int64_t lines = c->by_columns ? c->cols : c->rows,
                 length = c->by_columns ? c->rows : c->cols;
   for (int64_t l = 0; l < lines && length > 0; l++)
@@ -348,7 +312,7 @@ static bool is_zero(mmc_dtype dtype, const void *element) {
 /* Scales the lines of C, or along its lines, by the diagonal of d. */
 static void scale(const execution *e, const view *d, bool right, bool divides, const target *c,
                   int64_t *pivot) {
-  const mmc_dtype dtype = e->run->plan->chain->dtype;
+  const mmc_dtype dtype = e->run->steps.plan->chain->dtype;
   const size_t size = mmc_dtype_size(dtype);
   const int64_t lines = c->by_columns ? c->cols : c->rows,
                 length = c->by_columns ? c->rows : c->cols, step = d->form.ld + 1;
@@ -393,7 +357,7 @@ static placed place_operand(execution *e, const view *x, bool transposed, bool o
 /* Computes C := A A^T, or A A^H. */
 static mmc_status multiply_mirrored(execution *e, const view *a, bool conjugated, const target *c,
                                     mmci_error *error) {
-  const mmc_dtype dtype = e->run->plan->chain->dtype;
+  const mmc_dtype dtype = e->run->steps.plan->chain->dtype;
   view x = *a;
   int64_t pivot;
   /* Of a Hermitian C that lies by rows, the column-major matrix is conj(C) = conj(A) conj(A)^H. */
@@ -414,7 +378,7 @@ static mmc_status multiply_mirrored(execution *e, const view *a, bool conjugated
     write_zeros(e, c);
     return MMC_OK;
   }
-  return e->run->ops->structured(e->run->device, &p, c->data, s.data, &pivot, error);
+  return e->run->steps.ops->structured(e->run->steps.device, &p, c->data, s.data, &pivot, error);
 }
 
 /* Computes C := op(A) B or B op(A), with the inverse where the kernel solves, where C is B. */
@@ -425,7 +389,7 @@ static mmc_status apply(execution *e, mmci_structure_kernel kernel, const view *
                                                       kernel == MMCI_STRUCTURE_GESV;
   placed s = place_operand(e, a, !by_columns, factorises);
   mmci_structured p = {.kernel = kernel,
-                       .dtype = e->run->plan->chain->dtype,
+                       .dtype = e->run->steps.plan->chain->dtype,
                        .rows = by_columns ? c->rows : c->cols,
                        .cols = by_columns ? c->cols : c->rows,
                        .ldz = c->ld,
@@ -435,16 +399,16 @@ static mmc_status apply(execution *e, mmci_structure_kernel kernel, const view *
                        .traits = s.traits,
                        .hermitian = (s.traits & MMC_HERMITIAN) != 0,
                        .band = by_columns ? a->band : mmci_band_transpose(a->band)};
-  return e->run->ops->structured(e->run->device, &p, c->data, s.data, pivot, error);
+  return e->run->steps.ops->structured(e->run->steps.device, &p, c->data, s.data, pivot, error);
 }
 
 /* Lays a banded matrix, which is to be factorised, as kernels take it, and applies its inverse to
  * C, which lies so that it stands on the left: by columns, or else C and it are transposed. */
 static mmc_status apply_banded(execution *e, mmci_structure_kernel kernel, const view *a,
                                const target *c, int64_t *pivot, mmci_error *error) {
-  const mmc_dtype dtype = e->run->plan->chain->dtype;
+  const mmc_dtype dtype = e->run->steps.plan->chain->dtype;
   const size_t size = mmc_dtype_size(dtype);
-  view s = c->by_columns ? *a : view_transposed(e->run->plan->chain, *a, false);
+  view s = c->by_columns ? *a : view_transposed(e->run->steps.plan->chain, *a, false);
   const int64_t n = s.rows, below = s.band.below, above = s.band.above;
   const bool is_tridiagonal = kernel == MMCI_STRUCTURE_GTSV;
   const bool is_half = kernel == MMCI_STRUCTURE_PBSV; /* of which the lower one is given */
@@ -483,7 +447,8 @@ static mmc_status apply_banded(execution *e, mmci_structure_kernel kernel, const
       copy_to(e, &element, &to);
     }
   }
-  return e->run->ops->structured(e->run->device, &p, c->data, packed.data, pivot, error);
+  return e->run->steps.ops->structured(e->run->steps.device, &p, c->data, packed.data, pivot,
+                                       error);
 }
 
 /* These kernels take the matrix on the left only, so C is solved for as it then lies. */
@@ -519,7 +484,7 @@ static view lay_as(execution *e, const view *x, bool by_columns) {
 /* Multiplies lines of B by a band, or permutes them. */
 static void multiply_lines(execution *e, mmci_structure_kernel kernel, const view *a, const view *b,
                            bool right, const target *c) {
-  const mmc_dtype dtype = e->run->plan->chain->dtype;
+  const mmc_dtype dtype = e->run->steps.plan->chain->dtype;
   const view other = lay_as(e, b, c->by_columns);
   const bool turned = a->form.trans != right; /* what multiplies is the transposed one of A */
   const mmci_line_matrix m = {.data = a->data,
@@ -554,7 +519,7 @@ static mmc_status multiply_apart(execution *e, mmci_structure_kernel kernel, con
                                  const view *b, bool right, const target *c, int64_t *pivot,
                                  mmci_error *error) {
   const bool by_columns = c->by_columns, is_symv = kernel == MMCI_STRUCTURE_SYMV;
-  const bool hermitian = mmci_dtype_is_complex(e->run->plan->chain->dtype);
+  const bool hermitian = mmci_dtype_is_complex(e->run->steps.plan->chain->dtype);
   const bool stands_right = right == by_columns; /* in columns, of C or its transposed */
   const bool transposed = by_columns == (is_symv && stands_right);
   placed s = place_operand(e, a, transposed, false);
@@ -563,7 +528,7 @@ static mmc_status multiply_apart(execution *e, mmci_structure_kernel kernel, con
   placed other = place_operand(e, &laid, !by_columns, false);
   const mmc_band rest = b->rows == b->cols ? b->band : (mmc_band){0, 0};
   mmci_structured p = {.kernel = kernel,
-                       .dtype = e->run->plan->chain->dtype,
+                       .dtype = e->run->steps.plan->chain->dtype,
                        .rows = by_columns ? c->rows : c->cols,
                        .cols = by_columns ? c->cols : c->rows,
                        .ldz = c->ld,
@@ -577,13 +542,13 @@ static mmc_status multiply_apart(execution *e, mmci_structure_kernel kernel, con
                        .ldb = other.ld,
                        .b_op = other.op,
                        .b_band = by_columns ? rest : mmci_band_transpose(rest)};
-  return e->run->ops->structured(e->run->device, &p, c->data, s.data, pivot, error);
+  return e->run->steps.ops->structured(e->run->steps.device, &p, c->data, s.data, pivot, error);
 }
 
 /* Runs the kernel of a step on its operands, in the order in which they are multiplied. */
 static mmc_status multiply(execution *e, int32_t s, const view *a, const view *b, const target *c,
                            int64_t *pivot, mmci_error *error) {
-  const mmci_structure_step *x = &e->run->plan->structure->steps.steps[s];
+  const mmci_structure_step *x = &e->run->steps.plan->structure->steps.steps[s];
   const view *special = x->right ? b : a, *other = x->right ? a : b;
   *pivot = 0;
   switch (x->kernel) {
@@ -622,20 +587,21 @@ static mmc_status multiply(execution *e, int32_t s, const view *a, const view *b
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 static target target_of(const execution *e, int32_t s) {
-  const mmci_plan_step *step = &e->run->plan->steps[s];
-  if (s == e->run->plan->step_count - 1) return e->out;
-  return (target){mmci_address(e->run->workspace, (int64_t)step->offset_bytes), step->m, step->n,
-                  step->n > 0 ? step->n : 1, false};
+  const mmci_plan_step *step = &e->run->steps.plan->steps[s];
+  if (s == e->run->steps.plan->step_count - 1) return e->out;
+  return (target){mmci_address(e->run->steps.workspace, (int64_t)step->offset_bytes), step->m,
+                  step->n, step->n > 0 ? step->n : 1, false};
 }
 
 static mmc_status run_step(execution *e, int32_t s, mmci_error *error) {
-  const mmci_plan *plan = e->run->plan;
+  const mmci_plan *plan = e->run->steps.plan;
   const mmci_plan_step *step = &plan->steps[s];
   const mmci_structure_step *x = &plan->structure->steps.steps[s];
   const target c = target_of(e, s);
   view left, right;
   int64_t pivot;
-  e->scratch = mmci_address(e->run->workspace, (int64_t)plan->structure->scratch_offset_bytes);
+  e->scratch =
+      mmci_address(e->run->steps.workspace, (int64_t)plan->structure->scratch_offset_bytes);
   mmc_status status = take_operand(e, s, 0, &left, error);
   if (status != MMC_OK) return status;
   if (x->mirrored)
@@ -657,7 +623,7 @@ static mmc_status run_step(execution *e, int32_t s, mmci_error *error) {
 
 /* Copies a chain's only factor, or forms its inverse. */
 static mmc_status run_alone(const execution *e, mmci_error *error) {
-  const mmci_structure_steps *list = &e->run->plan->structure->steps;
+  const mmci_structure_steps *list = &e->run->steps.plan->structure->steps;
   view only = view_factor(e, 0);
   int64_t pivot = 0;
   copy_to(e, &only, &e->out);
@@ -669,7 +635,7 @@ static mmc_status run_alone(const execution *e, mmci_error *error) {
 
 mmc_status mmci_structured_run_execute(mmci_structured_run *run, const mmc_matrix *factors,
                                        const mmc_matrix *out, mmci_error *error) {
-  const mmc_chain *chain = run->plan->chain;
+  const mmc_chain *chain = run->steps.plan->chain;
   mmc_status status = mmci_matrices_check(chain, factors, out, error);
   for (int64_t i = 0; i < chain->batch && status == MMC_OK; i++) {
     const mmc_matrix result = mmci_matrix_of_batch(out, chain->dtype, i);
@@ -679,9 +645,9 @@ mmc_status mmci_structured_run_execute(mmci_structured_run *run, const mmc_matri
                            result.layout == MMC_COL_MAJOR},
                    .number = i};
     if (chain->n == 1) status = run_alone(&e, error);
-    for (int32_t s = 0; s < run->plan->step_count && status == MMC_OK; s++) {
+    for (int32_t s = 0; s < run->steps.plan->step_count && status == MMC_OK; s++) {
       status = run_step(&e, s, error);
-      mmci_interrupt_done((double)s / run->plan->step_count);
+      mmci_interrupt_done((double)s / run->steps.plan->step_count);
       if (status == MMC_OK && mmci_interrupted())
         status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped by the progress callback");
     }
