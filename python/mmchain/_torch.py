@@ -134,12 +134,16 @@ class _Chain(torch.autograd.Function):
     def _go_forward(chain: Any, matrices: Sequence[torch.Tensor], out: torch.Tensor) -> torch.Tensor:
         with Prepared(*chain) as work:
             memory = out.new_empty(work.places()[1])
-            given = matrices if _has_exchange else map(_handed, matrices)
-            factors: Tuple[Any, ...] = tuple(given)
-            if work.forward(factors, _handed(memory), _handed(out)) is NotImplemented:
-                factors = tuple(_handed(matrix.contiguous()) for matrix in matrices)
-                work.forward(factors, _handed(memory), _handed(out))
+            _Chain._go(work.forward, matrices, memory, out)
         return memory
+
+    @staticmethod
+    def _go(way: Any, matrices: Sequence[torch.Tensor], memory: torch.Tensor, end: torch.Tensor) -> None:
+        """Goes a way with the matrices where they lie, or with copies where they cannot be read so."""
+        if way(tuple(map(_handed, matrices)), _handed(memory), _handed(end)) is NotImplemented:
+            copies = tuple(_handed(matrix.contiguous()) for matrix in matrices)
+            if way(copies, _handed(memory), _handed(end.contiguous())) is NotImplemented:
+                raise BufferError("arrays: expected tensors whose memory can be read")
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
@@ -156,17 +160,16 @@ class _Chain(torch.autograd.Function):
             memory = _Chain._go_forward(ctx.chain, matrices, out)
         cotangent = gradients[0].resolve_conj().resolve_neg()
         with Prepared(*ctx.chain) as work:
-            factors = matrices if _has_exchange else tuple(map(_handed, matrices))
-            if work.backward(factors, _handed(memory), _handed(cotangent)) is NotImplemented:
-                factors = tuple(_handed(matrix.contiguous()) for matrix in matrices)
-                work.backward(factors, _handed(memory), _handed(cotangent.contiguous()))
+            _Chain._go(work.backward, matrices, memory, cotangent)
             places, _ = work.places()
         return (None, *_parts(memory, places, dims))
 
 
 def _handed(tensor: torch.Tensor) -> Any:
-    """As the library takes it, which reads it though it requires a gradient."""
-    return tensor if _has_exchange else _capsule(tensor.detach())
+    """As the library takes it, which reads it though it requires a gradient, but of this type alone."""
+    if not _has_exchange:
+        return _capsule(tensor.detach())
+    return tensor if type(tensor) is torch.Tensor else tensor.detach()
 
 
 def _parts(memory: torch.Tensor, places: List[Optional[int]], dims: List[int]) -> List[Any]:

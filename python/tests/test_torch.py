@@ -261,6 +261,24 @@ def test_no_grad(make):
     assert mmchain.multi_dot(parameters).requires_grad
 
 
+@pytest.mark.parametrize("kind", [torch.nn.Parameter, lambda t: t.requires_grad_()])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
+def test_many_factors_of_any_kind(kind, dtype):
+    """The one function for many small matrices reads parameters, and tensors however they lie."""
+    factors = []
+    for i in range(21):
+        q = torch.linalg.qr(torch.randn(12, 24, dtype=dtype))[0]
+        lies = [q, q.mT.contiguous().mT, torch.stack([q, q], dim=2)[:, :, 0], q.repeat(2, 2)[5:17, 5:17]]
+        factors.append(kind(lies[i % 4].detach()))
+    cotangent = torch.randn(12, 12, dtype=dtype).mT
+    ours, theirs = mmchain.multi_dot(factors), torch.linalg.multi_dot(factors)
+    tolerance = {"rtol": 0, "atol": 1e4 * torch.finfo(dtype).eps}
+    torch.testing.assert_close(ours, theirs, **tolerance)
+    pairs = zip(*(torch.autograd.grad(product, factors, cotangent) for product in (ours, theirs)))
+    for a, b in pairs:
+        torch.testing.assert_close(a, b, **tolerance)
+
+
 def test_transforms(make):
     a, b, c = make([4, 3, 5, 2])
     stack = torch.stack([a, 2 * a])
