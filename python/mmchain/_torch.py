@@ -10,7 +10,7 @@ for few factors; many matrices are one function, whose gradients the library com
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence
 
 import torch
 from torch.autograd import forward_ad
