@@ -130,6 +130,12 @@ static bool is_asked(const report *r, int way) {
 }
 
 static int make_plans(cli_call *call, report *r) {
+  const mmc_semiring semiring = mmc_chain_semiring(r->chain);
+  if (semiring != MMC_PLUS_TIMES)
+    return cli_fail(call, CLI_BAD,
+                    "CHAIN: expected sums and products, of which times are predicted, got %s; "
+                    "mmchain plan --svg draws it",
+                    mmc_semiring_name(semiring));
   r->ours = strcmp(r->objective, "energy") == 0 ? FOR_ENERGY : FOR_TIME;
   /* The last first: planning what repeats takes most memory, and its plan keeps least. */
   for (int w = WAYS - 1; w >= 0; w--) {

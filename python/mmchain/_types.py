@@ -8,7 +8,7 @@ Objective = Literal["time", "energy", "flops"]
 PlanObjective = Literal["time", "energy", "flops", "traffic"]
 Precision = Literal["native", "faithful", "fast", "reproducible"]
 Solver = Literal["auto", "hu-shing", "table", "brute", "left-to-right"]
-Format = Literal["text", "json", "dot"]
+Format = Literal["text", "json", "dot", "svg"]
 # Any other is "cuda:N".
 Device = Union[Literal["cpu", "blas", "ref", "cuda"], str]
 

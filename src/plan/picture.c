@@ -214,7 +214,8 @@ static void put_machine(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text, "; %s %s", mmci_decimal(mmci_plan_cost(plan)).text,
                      plan->explainer->cost);
   if (plan->energy != NULL)
-    mmci_text_printf(text, "; predicted %s", mmci_in_units(plan->energy->joules, "J").text);
+    mmci_text_printf(text, "%s %s", plan->time != NULL ? " and" : "; predicted",
+                     mmci_in_units(plan->energy->joules, "J").text);
   mmci_text_printf(text, "; workspace %" PRIu64 " bytes", plan->workspace_bytes);
   if (plan->streamed) mmci_text_printf(text, "; streamed through the device in panels");
 }

@@ -8,6 +8,7 @@ check report_no_output 2 report $clrs
 check report_no_chain 2 report -o absent.html
 check report_one 2 report 10x30 -o absent.html
 check report_bad_chain 2 report '10x<script>' -o absent.html
+check report_semiring 2 report f64~max-plus:20x30x40 -o absent.html
 check report_objective 2 report $clrs -o absent.html --for flops
 check report_slowdown 2 report $clrs -o absent.html --max-slowdown 1.1
 check report_seconds 2 report $clrs -o absent.html --seconds soon

@@ -27,7 +27,7 @@ for command in $commands; do
   for option in $options; do
     grep -qF -- "${option//-/\\-}" "$page" || fail "$page: no $option"
     grep -qxF -- "$option" <<<"$proposed" || fail "bash: $command has no $option"
-    grep -qE -- "'\*$option[=+]?\[" "$share/_mmchain" || fail "zsh: no $option"
+    grep -qE -- "'\*${option}[=+]?\[" "$share/_mmchain" || fail "zsh: no $option"
     grep -qE -- "from $command' -[ls] ${option##*-}|from $command' -l ${option#--} " "$share/mmchain.fish" ||
       fail "fish: $command has no $option"
   done
