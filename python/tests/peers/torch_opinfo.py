@@ -18,9 +18,9 @@ count = len(list(info.sample_inputs("cpu", torch.float64)))
 
 
 def close(ours, theirs):
-    """Of 16-bit numbers, intermediate products are rounded, and those of another order otherwise: to eight units of
-    the largest element."""
-    if theirs.dtype not in (torch.float16, torch.bfloat16):
+    """Intermediate products are rounded, and those of another order, which may cost the same, otherwise: to eight
+    units of the largest element."""
+    if theirs.dtype in exact:
         return assert_close(ours, theirs)
     most = 8 * torch.finfo(theirs.dtype).eps
     scale = float(theirs.abs().max()) if theirs.numel() > 0 else 0.0
