@@ -6,8 +6,8 @@ those that are there. A chain is one expression in each, from left to right, wit
 what a matrix is: triangularView, selfadjointView and asDiagonal of Eigen, which forms inverses, of definite matrices
 by llt; trimatl, diagmat, inv and inv_sympd of Armadillo, whose expressions choose an order of up to four factors and
 solve for inv(A)*B by themselves; \\ and / of Octave, which looks for triangles. Eigen and Armadillo are
-compiled with -O3 -march=native and call the BLAS of -lblas. Each is the least of three runs in two turns, a process of
-its own each time, which reads the same matrices; results are compared.
+compiled with -O3 -march=native and call the BLAS of -lblas. Each is the least of two turns of three runs or a
+fifth of a second, a process of its own each time, which reads the same matrices; results are compared.
 """
 
 import math
@@ -22,7 +22,7 @@ import numpy as np
 import bench_structure
 import mmchain
 
-RUNS = 3
+RUNS, SECONDS = 3, 0.2  # so many runs at least, and for so long
 
 EIGEN = """
 #include <Eigen/Dense>
@@ -55,12 +55,13 @@ static mat read(const char *name, long rows, long cols) {
 MAIN = """
 #include <chrono>
 template <class F> static void measure(F work) {
-  double least = 1e9;
+  double least = 1e9, all = 0;
   mat r;
-  for (int i = 0; i < RUNS; i++) {
+  for (int i = 0; i < RUNS || all < SECONDS; i++) {
     auto start = std::chrono::steady_clock::now();
     r = work();
     double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    all += s;
     if (s < least) least = s;
   }
   FILE *f = fopen("result.bin", "wb");
@@ -147,7 +148,7 @@ def compile_chains(folder, chains, library, expression, head, data, flags):
         file.write("#include <cstdio>\n#include <cstdlib>\n" + head + MAIN + "".join(cases) + "}}\n")
     program = os.path.join(folder, library)
     done = subprocess.run(
-        ["c++", "-O3", "-march=native", "-w", f"-DRUNS={RUNS}", f"-DDATA(r)={data}", *flags, source, "-o", program, "-llapack", "-lblas"],
+        ["c++", "-O3", "-march=native", "-w", f"-DRUNS={RUNS}", f"-DSECONDS={SECONDS}", f"-DDATA(r)={data}", *flags, source, "-o", program, "-llapack", "-lblas"],
         capture_output=True, text=True)
     if done.returncode != 0:
         print(f"{library} is left out: {done.stderr.strip().splitlines()[0] if done.stderr else done.returncode}")
@@ -166,7 +167,8 @@ def write_octave(folder, chains):
             lines.append(f"f = fopen('c{number}_{i}.bin'); a{i} = fread(f, [{rows} {columns}], 'double'); fclose(f);")
             if f.kind == "diagonal":
                 lines.append(f"a{i} = diag(diag(a{i}));")
-        lines.append(f"least = Inf; for i = 1:{RUNS}; t = tic; r = {octave(chain)}; least = min(least, toc(t)); end")
+        lines.append("least = Inf; i = 0; all = tic;")
+        lines.append(f"while i < {RUNS} || toc(all) < {SECONDS}; t = tic; r = {octave(chain)}; least = min(least, toc(t)); i++; end")
         lines.append("f = fopen('result.bin', 'w'); fwrite(f, full(r), 'double'); fclose(f); printf('%.9f\\n', least);")
         with open(os.path.join(folder, f"c{number}.m"), "w") as file:
             file.write("\n".join(lines) + "\n")
@@ -192,9 +194,11 @@ def main():
             factors = [factor.ours() for factor in chain]
             best = dict.fromkeys(["ours", *peers], math.inf)
             for _ in range(2):
-                for _ in range(RUNS):
+                taken = []
+                while len(taken) < RUNS or sum(taken) < SECONDS:
                     took, ours = bench_structure.seconds(lambda: mmchain.multi_dot(factors))
-                    best["ours"] = min(best["ours"], took)
+                    taken.append(took)
+                best["ours"] = min(best["ours"], *taken)
                 for name, command in peers.items():
                     done = subprocess.run(command(number), cwd=folder, capture_output=True, text=True)
                     if done.returncode != 0:

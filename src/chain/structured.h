@@ -44,11 +44,15 @@ static inline int64_t mmci_structure_block(int64_t n, int64_t diagonals) {
   return rows < 48 ? 48 : rows;
 }
 
+/* So many lines of real numbers are solved for at once by banded kernels; of fewer, one by one. */
+enum { MMCI_BAND_LINES = 10 };
+
 /* Z := op(S) Z or Z op(S), with the inverse of op(S) where the kernel solves; or Z := op(S)
  * op(S)^T; or Z := S^-1. Z and S are column-major, and Z is rows x cols; S is square, but for SYRK,
  * where op(S) is rows x depth. SYMV and BLOCKS compute Z := op(S) op(B) or op(B) op(S). Banded
  * matrices that are factorised lie as LAPACK has them, with lds from one column to the next; those
- * of GTSV as the diagonal below, the main and that above, each with room for lds elements. */
+ * of GTSV as the diagonal below, the main and that above, each with room for lds elements, and room
+ * for as many more. */
 typedef struct mmci_structured {
   mmci_structure_kernel kernel;
   mmc_dtype dtype;

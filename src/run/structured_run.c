@@ -413,7 +413,7 @@ static mmc_status apply_banded(execution *e, mmci_structure_kernel kernel, const
   const bool is_tridiagonal = kernel == MMCI_STRUCTURE_GTSV;
   const bool is_half = kernel == MMCI_STRUCTURE_PBSV; /* of which the lower one is given */
   const int64_t over = is_half ? 0 : above, rows = is_half ? below + 1 : 2 * below + above + 1;
-  target packed = take_scratch(e, is_tridiagonal ? n : rows, is_tridiagonal ? 3 : n, true);
+  target packed = take_scratch(e, is_tridiagonal ? n : rows, is_tridiagonal ? 4 : n, true);
   mmci_structured p = {.kernel = kernel,
                        .dtype = dtype,
                        .rows = n,

@@ -194,15 +194,18 @@ static double band_solve_s(const mmci_structure_prices *prices, mmci_structure_k
                            mmc_band band, int64_t side, int64_t others) {
   if (prices->gemm_s == NULL) return 0;
   const double diagonals = (double)(band.below + band.above + 1), n = (double)side;
-  switch (kernel) { /* of elements of the result, and of rows */
+  const bool at_once = !prices->is_complex && others >= MMCI_BAND_LINES;
+  const double all = n * (double)others; /* elements of the result; and then rows */
+  switch (kernel) {
     case MMCI_STRUCTURE_TBSV:
-      return pass_s(prices, (26 + diagonals / 2) * n * (double)others);
+      return pass_s(prices, (at_once ? 5 + diagonals * 1.1 : 26 + diagonals / 2) * all);
     case MMCI_STRUCTURE_PBSV:
-      return pass_s(prices, (55 + diagonals) * n * (double)others + 100 * n);
+      return pass_s(prices, (at_once ? 11 + diagonals : 55 + diagonals) * all + 100 * n);
     case MMCI_STRUCTURE_GTSV:
-      return pass_s(prices, 27 * n * (double)others + 80 * n);
+      return pass_s(prices, (at_once ? 13 : 27) * all + 80 * n);
     default:
-      return pass_s(prices, (45 + diagonals) * n * (double)others + 15 * diagonals * n);
+      return pass_s(prices,
+                    (at_once ? 11 + diagonals * 1.5 : 45 + diagonals) * all + 15 * diagonals * n);
   }
 }
 

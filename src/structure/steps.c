@@ -165,8 +165,10 @@ uint64_t mmci_structure_scratch(const mmci_structure_step *step, mmc_dtype dtype
     case MMCI_STRUCTURE_BAND:
       bytes = add(bytes, add(other, bytes_of_band(step, dtype, side)));
       break;
+    case MMCI_STRUCTURE_GTSV: /* three diagonals, and that of the factor */
+      bytes = add(bytes, add(result, bytes_of(dtype, 4, side)));
+      break;
     case MMCI_STRUCTURE_PBSV:
-    case MMCI_STRUCTURE_GTSV:
     case MMCI_STRUCTURE_GBSV:
       bytes = add(bytes, add(result, bytes_of_band(step, dtype, side)));
       break;

@@ -74,6 +74,8 @@ typedef const int64_t *mmci_size;
             mmci_size lda, void *b, mmci_size ldb, int64_t *info, size_t))                         \
   X(gtsv, (mmci_size n, mmci_size count, void *below, void *diagonal, void *above, void *b,        \
            mmci_size ldb, int64_t *info))                                                          \
+  X(gttrf, (mmci_size n, void *below, void *diagonal, void *above, void *second, void *pivots,     \
+            int64_t *info))                                                                        \
   X(gbtrf, (mmci_size m, mmci_size n, mmci_size below, mmci_size above, void *a, mmci_size lda,    \
             void *pivots, int64_t *info))                                                          \
   X(gbtrs, (mmci_letter op, mmci_size n, mmci_size below, mmci_size above, mmci_size count,        \

@@ -29,6 +29,7 @@ static const char *missing(const mmci_structured *ask) {
       {ask->kernel == MMCI_STRUCTURE_PBSV, x->pbtrf != NULL, "pbtrf"},
       {ask->kernel == MMCI_STRUCTURE_PBSV, x->pbtrs != NULL, "pbtrs"},
       {ask->kernel == MMCI_STRUCTURE_GTSV, x->gtsv != NULL, "gtsv"},
+      {ask->kernel == MMCI_STRUCTURE_GTSV, x->gttrf != NULL, "gttrf"},
       {ask->kernel == MMCI_STRUCTURE_GBSV, x->gbtrf != NULL, "gbtrf"},
       {ask->kernel == MMCI_STRUCTURE_GBSV, x->gbtrs != NULL, "gbtrs"},
       {ask->kernel == MMCI_STRUCTURE_SYRK, x->syrk != NULL, "syrk"},

@@ -5,6 +5,7 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "device/blas/band_solves.h"
 
 static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -80,52 +81,106 @@ static void multiply_blocks(const mmci_structured *p, char *z, const void *s) {
 
 /* ---- solves ---------------------------------------------------------------------------------- */
 
+/* Returns the first row with a zero on the diagonal of S, which lies whole, from 1 on; 0 for none.
+ */
+static int64_t zero_row(const mmci_structured *p, const void *s) {
+  const int64_t size = (int64_t)mmc_dtype_size(p->dtype);
+  for (int64_t i = 0; i < p->rows; i++) {
+    const void *at = mmci_address(s, i * (p->lds + 1) * size);
+    if (p->dtype == MMC_F32 ? *(const float *)at == 0 : *(const double *)at == 0) return i + 1;
+  }
+  return 0;
+}
+
 /* S lies whole: its diagonals are ld + 1 elements apart, as in LAPACK's band storage with one row
  * more. */
-static void solve_triangular(const mmci_structured *p, void *z, const void *s, int64_t *pivot) {
+static mmc_status solve_triangular(const mmci_structured *p, void *z, const void *s, int64_t *pivot,
+                                   mmci_error *error) {
   const mmci_lapack *x = mmci_lapack_of(p->dtype);
   const int64_t width = most(p->band.below, p->band.above), ld = p->lds + 1;
-  const bool lower = (p->traits & MMC_LOWER) != 0;
+  const bool lower = (p->traits & MMC_LOWER) != 0, turned = p->op != MMC_OP_N,
+             unit = (p->traits & MMC_UNIT) != 0;
+  if (mmci_band_solve_takes(p->dtype, p->cols)) {
+    const mmci_band_eliminations none = {0};
+    const mmci_band_triangle triangle = {s,     turned ? p->lds : 1, turned ? 1 : p->lds,
+                                         width, lower != turned,     unit};
+    *pivot = unit ? 0 : zero_row(p, s);
+    return *pivot != 0 ? MMC_OK : mmci_band_solve(p, z, &none, &triangle, 1, error);
+  }
   const void *band = mmci_address(s, lower ? 0 : -width * (int64_t)mmc_dtype_size(p->dtype));
   int64_t info = 0;
   x->tbtrs(mmci_lapack_half_of(p->traits), mmci_lapack_letter_of(p->op),
            mmci_lapack_diagonal_of(p->traits), &p->rows, &width, &p->cols, band, &ld, z, &p->ldz,
            &info, 1, 1, 1);
   *pivot = mmci_lapack_row_of(info);
+  return MMC_OK;
 }
 
-static void solve_definite(const mmci_structured *p, void *z, void *s, int64_t *pivot) {
+static mmc_status solve_definite(const mmci_structured *p, void *z, void *s, int64_t *pivot,
+                                 mmci_error *error) {
   const mmci_lapack *x = mmci_lapack_of(p->dtype);
   int64_t info = 0;
   x->pbtrf("L", &p->rows, &p->band.below, s, &p->lds, &info, 1);
   *pivot = mmci_lapack_row_of(info);
-  if (*pivot == 0)
-    x->pbtrs("L", &p->rows, &p->band.below, &p->cols, s, &p->lds, z, &p->ldz, &info, 1);
+  if (*pivot != 0) return MMC_OK;
+  if (mmci_band_solve_takes(p->dtype, p->cols)) { /* L, and then its transposed */
+    const mmci_band_eliminations none = {0};
+    const mmci_band_triangle triangles[] = {{s, 1, p->lds - 1, p->band.below, true, false},
+                                            {s, p->lds - 1, 1, p->band.below, false, false}};
+    return mmci_band_solve(p, z, &none, triangles, 2, error);
+  }
+  x->pbtrs("L", &p->rows, &p->band.below, &p->cols, s, &p->lds, z, &p->ldz, &info, 1);
+  return MMC_OK;
 }
 
-static void solve_tridiagonal(const mmci_structured *p, void *z, void *s, int64_t *pivot) {
+/* The factor U has a second diagonal above the main one, which follows the others in S. */
+static mmc_status solve_tridiagonal(const mmci_structured *p, void *z, void *s, int64_t *pivot,
+                                    mmci_error *error) {
   const mmci_lapack *x = mmci_lapack_of(p->dtype);
   const int64_t length = p->lds * (int64_t)mmc_dtype_size(p->dtype);
+  void *main = mmci_address(s, length), *above = mmci_address(s, 2 * length);
   int64_t info = 0;
-  x->gtsv(&p->rows, &p->cols, s, mmci_address(s, length), mmci_address(s, 2 * length), z, &p->ldz,
-          &info);
+  if (!mmci_band_solve_takes(p->dtype, p->cols)) {
+    x->gtsv(&p->rows, &p->cols, s, main, above, z, &p->ldz, &info);
+    *pivot = mmci_lapack_row_of(info);
+    return MMC_OK;
+  }
+  const size_t bytes = (size_t)p->rows * sizeof(int64_t);
+  void *pivots = mmci_alloc_zeroed(bytes, 1);
+  if (pivots == NULL) return mmci_fail_nomem(error, bytes);
+  x->gttrf(&p->rows, s, main, above, mmci_address(s, 3 * length), pivots, &info);
   *pivot = mmci_lapack_row_of(info);
+  const mmci_band_eliminations lower = {s, 0, 1, 1, pivots, mmci_lapack_is_narrow()};
+  const mmci_band_triangle upper = {main, 1 - p->lds, p->lds, 2, false, false};
+  mmc_status status = MMC_OK;
+  if (*pivot == 0) status = mmci_band_solve(p, z, &lower, &upper, 1, error);
+  free(pivots);
+  return status;
 }
 
 static mmc_status solve_general(const mmci_structured *p, void *z, void *s, int64_t *pivot,
                                 mmci_error *error) {
   const mmci_lapack *x = mmci_lapack_of(p->dtype);
+  const int64_t below = p->band.below, over = below + p->band.above;
   const size_t bytes = (size_t)p->rows * sizeof(int64_t);
   int64_t info = 0;
+  mmc_status status = MMC_OK;
   void *pivots = mmci_alloc_zeroed(bytes, 1);
   if (pivots == NULL) return mmci_fail_nomem(error, bytes);
-  x->gbtrf(&p->rows, &p->rows, &p->band.below, &p->band.above, s, &p->lds, pivots, &info);
+  x->gbtrf(&p->rows, &p->rows, &below, &p->band.above, s, &p->lds, pivots, &info);
   *pivot = mmci_lapack_row_of(info);
-  if (*pivot == 0)
-    x->gbtrs("N", &p->rows, &p->band.below, &p->band.above, &p->cols, s, &p->lds, pivots, z,
-             &p->ldz, &info, 1);
+  if (*pivot == 0 && mmci_band_solve_takes(p->dtype, p->cols)) {
+    const void *main = mmci_address(s, over * (int64_t)mmc_dtype_size(p->dtype));
+    const mmci_band_eliminations lower = {main,  1,      p->lds - 1,
+                                          below, pivots, mmci_lapack_is_narrow()};
+    const mmci_band_triangle upper = {main, 1, p->lds - 1, over, false, false};
+    status = mmci_band_solve(p, z, &lower, &upper, 1, error);
+  } else if (*pivot == 0) {
+    x->gbtrs("N", &p->rows, &below, &p->band.above, &p->cols, s, &p->lds, pivots, z, &p->ldz, &info,
+             1);
+  }
   free(pivots);
-  return MMC_OK;
+  return status;
 }
 
 mmc_status mmci_blas_banded(const mmci_structured *product, void *z, void *s, int64_t *pivot,
@@ -138,14 +193,11 @@ mmc_status mmci_blas_banded(const mmci_structured *product, void *z, void *s, in
       multiply_blocks(product, z, s);
       return MMC_OK;
     case MMCI_STRUCTURE_TBSV:
-      solve_triangular(product, z, s, pivot);
-      return MMC_OK;
+      return solve_triangular(product, z, s, pivot, error);
     case MMCI_STRUCTURE_PBSV:
-      solve_definite(product, z, s, pivot);
-      return MMC_OK;
+      return solve_definite(product, z, s, pivot, error);
     case MMCI_STRUCTURE_GTSV:
-      solve_tridiagonal(product, z, s, pivot);
-      return MMC_OK;
+      return solve_tridiagonal(product, z, s, pivot, error);
     case MMCI_STRUCTURE_GBSV:
       return solve_general(product, z, s, pivot, error);
     default:
