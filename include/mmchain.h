@@ -549,8 +549,8 @@ MMC_API mmc_count mmc_plan_traffic_words(const mmc_plan *plan);
 MMC_API mmc_status mmc_plan_step_traffic(const mmc_plan *plan, int64_t index,
                                          mmc_step_traffic *out);
 
-/* Returns the seconds that a plan for "time" or "energy" is predicted to take; NaN for other
- * objectives. */
+/* Returns the seconds that a plan for "time" or "energy" is predicted to take, or one for "flops"
+ * over a semiring where the device tells them; NaN for others. */
 MMC_API double mmc_plan_predicted_seconds(const mmc_plan *plan);
 
 /* What single products are predicted by where they were not measured: the peak and the bandwidth

@@ -196,9 +196,10 @@ def multi_dot(
         0 to mod - 1, of int64, or of uint64 where all arrays are.
 
     semiring : str
-        Of NumPy's arrays: what takes the places of sums and products. "max-plus" and "min-plus" (the
+        Of NumPy's, PyTorch's and CuPy's arrays: what takes the places of sums and products. "max-plus" and "min-plus" (the
         greatest and the least of sums, of float32, float64 and int64), "log" (the logarithm of a sum of
-        exponentials of sums, of float32 and float64), "or-and" (of bool). Infinities are their zeros.
+        exponentials of sums, of float32 and float64), "or-and" (of bool). Infinities are their zeros. Tensors
+        that require gradients are refused.
     scaled : bool
         Of NumPy's float32, float64, complex64 and complex128: the result is a pair, an array and the
         exponent of a power of two that it stands for times; of a stack, an int64 array of them. So the

@@ -22,10 +22,12 @@ def _capsule(array: Any) -> Any:
     return array.__dlpack__(stream=-1)
 
 
-def _execute(plan: Any, arrays: List[Any], result: Any, options: _shapes.Options) -> bool:
+def _execute(
+    plan: Any, arrays: List[Any], result: Any, options: _shapes.Options, rule: int
+) -> bool:
     stream = cupy.cuda.get_current_stream().ptr
     capsules = [_capsule(array) for array in arrays]
-    done = _mmchain.execute(plan, capsules, _capsule(result), *options, stream, False)
+    done = _mmchain.execute(plan, capsules, _capsule(result), *options, stream, False, rule)
     return done is not NotImplemented
 
 
@@ -46,15 +48,20 @@ def chain_of(arrays: List[Any]) -> Any:
 
 
 def _direct(
-    plan: Any, chain: _shapes.Chain, arrays: List[Any], out: Any, options: _shapes.Options
+    plan: Any,
+    chain: _shapes.Chain,
+    arrays: List[Any],
+    out: Any,
+    options: _shapes.Options,
+    rule: int = 0,
 ) -> Any:
     result = cupy.empty(chain.result, arrays[0].dtype) if out is None else out
-    if _execute(plan, arrays, result, options):
+    if _execute(plan, arrays, result, options, rule):
         return result
     first = arrays[0]
     arrays = _shapes.once(lambda array: _readable(array, array is first), arrays)
     fresh = cupy.empty(chain.result, arrays[0].dtype)
-    if not _execute(plan, arrays, fresh, options):
+    if not _execute(plan, arrays, fresh, options, rule):
         raise _shapes.does_not_fit(plan, chain)
     if out is None:
         return fresh
@@ -109,6 +116,28 @@ def multiply(
         return out
 
 
+# ---- semirings ------------------------------------------------------------------------------------
+
+
+def _expect_dtype(dtype: Any) -> None:
+    if dtype.name not in ("float32", "float64", "int64", "bool"):
+        raise TypeError(f"arrays: expected float32, float64, int64 or bool with semiring, got {dtype}")
+
+
+def multiply_otherwise(
+    arrays: List[Any], out: Any, options: _shapes.Options, semiring: int, scaled: bool
+) -> Any:
+    """multi_dot over a semiring; scaled is False."""
+    chain = _shapes.check([array.shape for array in arrays])
+    dtype = cupy.result_type(*arrays)
+    _expect_dtype(dtype)
+    if out is not None:
+        _check_out(out, chain, dtype)
+    with arrays[0].device:
+        arrays = _shapes.once(lambda array: array.astype(dtype, copy=False), arrays)
+        return _direct(None, chain, arrays, out, options, -1 - semiring)
+
+
 # ---- running products -----------------------------------------------------------------------------
 
 
@@ -120,6 +149,8 @@ def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
     """Running products, or states of a recurrence; shapes are those that arrays broadcast to."""
     given = [array for array in arrays if array is not None]
     dtype = cupy.result_type(*given)
+    if what.semiring:
+        _expect_dtype(dtype)
     if dtype.name not in _names:
         raise TypeError(f"expected arrays of floating-point or complex elements, got {dtype}")
     if out is not None and (not isinstance(out, cupy.ndarray) or out.dtype != dtype):
@@ -132,7 +163,7 @@ def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
         fresh = cupy.empty(shapes.out, dtype)
         factors, initial, addend = (None if x is None else _capsule(x) for x in inputs)
         stream = cupy.cuda.get_current_stream().ptr
-        flags = (what.recurrence, what.reverse, what.exclusive, what.device, stream, False, 0, None)
+        flags = (what.recurrence, what.reverse, what.exclusive, what.device, stream, False, what.semiring, None)
         done = _mmchain.scan(factors, initial, addend, _capsule(fresh), *flags)
         if done is NotImplemented:
             raise ValueError("expected arrays that can be read")

@@ -126,16 +126,21 @@ def multiply_otherwise(
     """multi_dot over a semiring, or with exponents, which are planned by their multiplications."""
     number = semiring_number(semiring)
     arrays = factors_of(arrays)
-    names = {_room_of(array) for array in arrays} - {"._numpy"}
-    if names:
-        name = sorted(names)[0][2:]
-        raise TypeError(f"arrays: expected NumPy's with semiring or scaled, got those of {name}")
+    expect_arithmetic(arrays, number, scaled)
     if scaled and number:
         raise ValueError("scaled: expected semiring plus-times with it")
-    from . import _numpy
-
     options = ("flops" if objective == "time" else objective, device, precision)
-    return _numpy.multiply_otherwise(arrays, out, options, number, scaled)
+    return room_of(arrays).multiply_otherwise(arrays, out, options, number, scaled)
+
+
+def expect_arithmetic(arrays: List[Any], semiring: int, scaled: bool) -> None:
+    """Raises a TypeError where the library of an array has no products with exponents, or none over
+    semirings."""
+    theirs = {"._numpy"} if scaled else {"._numpy", "._torch", "._cupy"}
+    others = sorted({_room_of(array) for array in arrays} - theirs)
+    if (semiring or scaled) and others:
+        expected = "NumPy's with scaled" if scaled else "NumPy's, PyTorch's or CuPy's with semiring"
+        raise TypeError(f"arrays: expected {expected}, got those of {others[0][2:]}")
 
 
 def factors_of(arrays: Any) -> List[Any]:

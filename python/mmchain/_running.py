@@ -146,10 +146,8 @@ def _by_tree(running: Running, factors: Any, initial: Any, numpy: Any) -> Any:
 
 def _run(running: Running, arrays: List[Any], out: Any) -> Any:
     given = [array for array in arrays if array is not None]
+    _general.expect_arithmetic(given, running.semiring, running.scaled)
     room = _general.room_of(given)
-    if (running.semiring or running.scaled) and room.__name__ != f"{__package__}._numpy":
-        name = "scaled" if running.scaled else "semiring"
-        raise TypeError(f"arrays: expected NumPy's with {name}, got those of another library")
     arrays = [None if array is None else room.as_array(array) for array in arrays]
     factors, initial, addend = [None if array is None else tuple(array.shape) for array in arrays]
     shapes = fit(running, factors or (), initial, addend)

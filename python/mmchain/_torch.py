@@ -62,31 +62,37 @@ def _capsule(tensor: torch.Tensor) -> Any:
 
 
 def _execute(
-    plan: Any, chain: _shapes.Chain, tensors: List[torch.Tensor], out: Any, options: _shapes.Options
+    plan: Any,
+    chain: _shapes.Chain,
+    tensors: List[torch.Tensor],
+    out: Any,
+    options: _shapes.Options,
+    rule: int,
 ) -> Any:
     if _has_exchange:
-        return _mmchain.execute(plan, tensors, out, *options, None, False)
+        return _mmchain.execute(plan, tensors, out, *options, None, False, rule)
     first = tensors[0]
     result = out
     if result is None:
         result = torch.empty(chain.result, dtype=first.dtype, device=first.device)
     stream = torch.cuda.current_stream(first.device).cuda_stream if first.is_cuda else None
     capsules = [_capsule(tensor) for tensor in tensors]
-    done = _mmchain.execute(plan, capsules, _capsule(result), *options, stream, False)
+    done = _mmchain.execute(plan, capsules, _capsule(result), *options, stream, False, rule)
     return done if done is NotImplemented else result
 
 
 def _direct(
-    plan: Any, tensors: List[torch.Tensor], out: Any, options: _shapes.Options
+    plan: Any, tensors: List[torch.Tensor], out: Any, options: _shapes.Options, rule: int = 0
 ) -> Any:
-    """The product of tensors of one dtype that have memory, without gradients."""
+    """The product of tensors of one dtype that have memory, without gradients, by a rule of
+    execute()."""
     tensors = _shapes.once(lambda t: t.detach().resolve_conj().resolve_neg(), tensors)
     chain = _shapes.check([tensor.shape for tensor in tensors], 1)
-    result = _execute(plan, chain, tensors, out, options)
+    result = _execute(plan, chain, tensors, out, options, rule)
     if result is NotImplemented:
         first = tensors[0]
         tensors = _shapes.once(lambda tensor: _readable(tensor, tensor is first), tensors)
-        result = _execute(plan, chain, tensors, None, options)
+        result = _execute(plan, chain, tensors, None, options, rule)
         if result is NotImplemented:
             raise _shapes.does_not_fit(plan, chain)
         if out is not None:
@@ -358,6 +364,38 @@ def multiply(
     return result if out is None else out.copy_(result)
 
 
+# ---- semirings ------------------------------------------------------------------------------------
+
+
+def _expect_plain(tensors: List[torch.Tensor], dtype: torch.dtype) -> None:
+    """Raises where tensors are none of which products over semirings are computed: dense, without
+    gradients, of real numbers or, but for running products on a GPU, of integers."""
+    _one_device(tensors)
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        raise ValueError("semiring: expected tensors that require no gradients with it")
+    if not all(map(_has_memory, tensors)) or _transforms_active():
+        raise TypeError("arrays: expected dense tensors with memory with semiring")
+    if dtype not in (torch.float32, torch.float64, *_integers):
+        raise TypeError(f"arrays: expected float32, float64 or integers with semiring, got {dtype}")
+
+
+def multiply_otherwise(
+    tensors: List[torch.Tensor], out: Any, options: _shapes.Options, semiring: int, scaled: bool
+) -> torch.Tensor:
+    """multi_dot over a semiring; scaled is False."""
+    chain = _shapes.check([tensor.shape for tensor in tensors])
+    dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
+    _expect_plain(tensors, dtype)
+    if out is not None:
+        _check_out(out, chain, tensors[0], dtype)
+    tensors = _shapes.once(lambda tensor: tensor.detach().to(dtype), tensors)
+    if tensors[0].is_cuda:
+        return _direct(None, tensors, out, options, -1 - semiring)
+    views = _shapes.once(lambda tensor: tensor.numpy(), tensors)
+    result = torch.as_tensor(_numpy.multiply_otherwise(views, None, options, semiring, scaled))
+    return result if out is None else out.copy_(result)
+
+
 # ---- running products -----------------------------------------------------------------------------
 
 
@@ -473,6 +511,8 @@ def running(
     given = [tensor for tensor in tensors if tensor is not None]
     _one_device(given)
     dtype = reduce(torch.promote_types, (tensor.dtype for tensor in given))
+    if what.semiring:
+        _expect_plain(given, dtype)
     if dtype in _integers and given[0].is_cpu and all(map(_has_memory, given)):
         return _of_integers(what, tensors, shapes, out)
     if dtype not in _names:
@@ -518,5 +558,5 @@ def _fill(what: Any, inputs: List[Optional[torch.Tensor]], out: torch.Tensor) ->
         factors, initial, addend, made = (None if x is None else _capsule(x) for x in arrays)
         if out.is_cuda:
             stream = torch.cuda.current_stream(out.device).cuda_stream
-    flags = (what.recurrence, what.reverse, what.exclusive, what.device, stream, False, 0, None)
+    flags = (what.recurrence, what.reverse, what.exclusive, what.device, stream, False, what.semiring, None)
     return _mmchain.scan(factors, initial, addend, made, *flags) is not NotImplemented

@@ -141,3 +141,55 @@ def test_errors():
         mmchain.Ranges(a, semiring="log", scaled=True)
     with pytest.raises(ValueError, match="checked"):
         mmchain.multi_dot([a, a], semiring="max-plus", checked=True)
+
+
+def test_tensors():
+    torch = pytest.importorskip("torch")
+    for semiring, char in itertools.chain.from_iterable([(s, c) for c in dtypes[s]] for s in dtypes):
+        a, b = (random(char, shape) for shape in [(2, 4, 7), (2, 7, 5)])
+        got = mmchain.multi_dot([torch.tensor(a), torch.tensor(b)], semiring=semiring)
+        expect(got.numpy(), product(semiring, a, b), char)
+        turned = torch.tensor(b).mT.contiguous().mT
+        out = torch.empty_like(got)
+        assert mmchain.multi_dot([torch.tensor(a), turned], semiring=semiring, out=out) is out
+        assert torch.equal(out, got)
+        stack = random(char, (5, 3, 3))
+        running = mmchain.scan(torch.tensor(stack), semiring=semiring)
+        expect(running.numpy(), mmchain.scan(stack, semiring=semiring), char)
+    x = torch.ones(3, 3)
+    with pytest.raises(ValueError, match="gradients"):
+        mmchain.multi_dot([x, x.clone().requires_grad_()], semiring="max-plus")
+    with pytest.raises(TypeError, match="float16"):
+        mmchain.multi_dot([x.half(), x.half()], semiring="max-plus")
+    with pytest.raises(TypeError, match="scaled"):
+        mmchain.multi_dot([x, x], scaled=True)
+
+
+def on_gpu(arrays):
+    """The arrays as those of each library that has a GPU here."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    yield [torch.tensor(array, device="cuda") for array in arrays], lambda x: x.cpu().numpy()
+    try:
+        import cupy
+    except ImportError:
+        return
+    yield [cupy.asarray(array) for array in arrays], cupy.asnumpy
+
+
+@pytest.mark.parametrize("semiring", ["max-plus", "min-plus", "log"])
+def test_gpu(semiring):
+    for char, n in itertools.product("fd", [3, 16, 33, 150]):
+        arrays = [random(char, (2, n, n)) for _ in range(3)]
+        factors = random(char, (200, n % 17, n % 17))
+        factors[3, 0, 0] = -np.inf
+        left = product(semiring, product(semiring, arrays[0], arrays[1]), arrays[2])
+        for given, back in on_gpu(arrays + [factors]):
+            expect(back(mmchain.multi_dot(given[:3], semiring=semiring)), left, char)
+            reverse = mmchain.scan(given[3], semiring=semiring, reverse=True, exclusive=True)
+            expected = mmchain.scan(factors, semiring=semiring, reverse=True, exclusive=True)
+            expect(back(reverse), expected, char)
+            states = mmchain.recurrence(given[3], given[3][0, 0], semiring=semiring)
+            expected = mmchain.recurrence(factors, factors[0, 0], semiring=semiring)
+            expect(back(states), expected, char)

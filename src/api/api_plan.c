@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "chain/scale.h"
+#include "plan/explain.h"
 #include "plan/predictions.h"
 #include "planner/little.h"
 #include "planner/objective.h"
@@ -193,7 +194,8 @@ const char *mmc_plan_step_kernel(const mmc_plan *plan, int64_t index) {
 }
 
 double mmc_plan_predicted_seconds(const mmc_plan *plan) {
-  return plan != NULL && plan->plan.time != NULL ? plan->plan.time->predicted_s : (double)NAN;
+  if (plan == NULL) return (double)NAN;
+  return plan->plan.time != NULL ? plan->plan.time->predicted_s : mmci_plan_modelled_s(&plan->plan);
 }
 
 /* Reports that a plan lacks what plans for this objective have. */

@@ -319,7 +319,7 @@ bool mmci_device_names_several(const char *name);
 mmc_status mmci_registry_open_several(mmci_registry *registry, const char *name, mmci_opened *out,
                                       int32_t most, int32_t *count, mmci_error *error);
 
-/* Checks that the device multiplies the dtype over the semiring of the rule. Returns
+/* Checks that the device multiplies the dtype by the arithmetic of the rule. Returns
  * E_UNSUPPORTED. */
 mmc_status mmci_opened_check_rule(const mmci_opened *on, mmc_dtype dtype, const mmci_rule *rule,
                                   mmci_error *error);

@@ -292,8 +292,8 @@ mmc_status mmci_opened_check_rule(const mmci_opened *on, mmc_dtype dtype, const 
                               on->name,
                               rule->checked ? "with overflow checked" : "modulo a number");
   return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device",
-                            "'%s' does not multiply over semiring %s: expected cpu, blas or ref",
-                            on->name, mmc_semiring_name(rule->semiring));
+                            "'%s' does not multiply %s over semiring %s", on->name,
+                            mmc_dtype_name(dtype), mmc_semiring_name(rule->semiring));
 }
 
 mmc_status mmci_opened_facts(const mmci_opened *on, mmc_dtype dtype, mmci_precision precision,

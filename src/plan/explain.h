@@ -36,6 +36,8 @@ extern const mmci_explainer mmci_explain_flops;
 extern const mmci_explainer mmci_explain_traffic;
 extern const mmci_explainer mmci_explain_time;
 extern const mmci_explainer mmci_explain_energy;
+/* This is of plans by multiplications whose steps have seconds by the device's model. */
+extern const mmci_explainer mmci_explain_modelled;
 /* These are of plans whose factors have structure. */
 extern const mmci_explainer mmci_explain_structure;
 extern const mmci_explainer mmci_explain_structure_time;
@@ -60,6 +62,8 @@ mmci_quantity mmci_in_units(double value, const char *unit);
 /* Returns the cost of a step, and of all, in what the objective counts, or in multiplications. */
 mmci_u128 mmci_plan_step_cost(const mmci_plan *plan, int32_t step);
 mmci_u128 mmci_plan_cost(const mmci_plan *plan);
+/* Returns the seconds of all steps in a plan of mmci_explain_modelled; NaN for others. */
+double mmci_plan_modelled_s(const mmci_plan *plan);
 /* Writes how the order compares with multiplying from left to right, " (left to right: 40500, 2.68
  * times)". */
 void mmci_put_comparison(const mmci_plan *plan, mmci_text *text);

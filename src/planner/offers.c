@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "device/device.h"
+#include "plan/explain.h"
 #include "plan/group_problem.h"
 #include "plan/plan_groups.h"
 #include "plan/predictions.h"
@@ -198,6 +199,23 @@ mmc_status mmci_plan_by_kernel(mmci_plan *plan, const mmci_opened *on, mmci_prec
   return MMC_OK;
 }
 
+/* Tells the seconds of products over a semiring, where the device knows them and nothing else tells
+ * any. */
+static void predict_steps(mmci_plan *plan, const mmci_opened *on, mmci_precision precision,
+                          const mmci_model *model) {
+  const bool fits = plan->chain->rule.semiring != MMC_PLUS_TIMES && model->seconds != NULL &&
+                    plan->explainer == &mmci_explain_flops && plan->group_count == 0;
+  bool known = fits && plan->step_count > 0;
+  for (int32_t s = 0; s < plan->step_count && known; s++) {
+    const mmci_gemm gemm = mmci_step_gemm(plan, on, precision, s);
+    const int64_t batch = gemm.batch > 1 ? gemm.batch : 1;
+    const double calls = ceil((double)plan->chain->batch / (double)batch);
+    plan->steps[s].predicted_s = calls * model->seconds(model->user, &gemm);
+    known = isfinite(plan->steps[s].predicted_s);
+  }
+  if (known) plan->explainer = &mmci_explain_modelled;
+}
+
 mmc_status mmci_plan_name_kernels(mmci_plan *plan, const mmci_opened *on, mmci_precision precision,
                                   mmci_error *error) {
   mmci_facts facts;
@@ -227,6 +245,7 @@ mmc_status mmci_plan_name_kernels(mmci_plan *plan, const mmci_opened *on, mmci_p
       plan->steps[group->steps[i]].kernel = group->kernel;
     mmci_group_problem_destroy(&problem);
   }
+  predict_steps(plan, on, precision, &facts.model);
   return MMC_OK;
 }
 

@@ -553,6 +553,11 @@ static inline void mmci_copy_async(void *shared, const void *global) {
   mmci_emulation_copy_async(shared, global, 16, true);
 }
 
+template <int bytes>
+static inline void mmci_copy_async_bytes(void *shared, const void *global) {
+  mmci_emulation_copy_async(shared, global, bytes, true);
+}
+
 static inline void mmci_copy_async_commit() {
   auto &copies = mmci_emulation().current->copies;
   if (copies.empty()) copies.emplace_back();

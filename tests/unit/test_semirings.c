@@ -1,6 +1,11 @@
 /* test_semirings.c: chains and running products over semirings against plain loops from left to
  * right: random shapes, ops, batches and repeats, with zeros of the semiring, infinities, NaN and
- * integers at the ends of their range. */
+ * integers at the ends of their range.
+ *
+ *     test_semirings [MODULE]
+ *
+ * Where MODULE, mmchain-cuda.so, is given, they are computed by the GPU; exit status 77: there is
+ * none. */
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
@@ -18,7 +23,11 @@
 #include "mmchain.h"
 
 static const uint64_t seed = 20261;
-static const char *const devices[] = {"ref", "cpu"};
+
+/* The last one is that of tests for one device. */
+static const char *devices[] = {"ref", "cpu"};
+static int device_count = 2;
+static const char *module;
 
 static mmc_context *context;
 
@@ -244,7 +253,7 @@ static void chains_are_those_of_plain_loops(void **unused) {
   for (int t = 0; t < 6; t++)
     for (int c = 0; c < CASES; c++)
       for (int k = 0; k < KINDS; k++)
-        for (int d = 0; d < 2; d++)
+        for (int d = 0; d < device_count; d++)
           check_chain(&state, cases[c].dtype, cases[c].semiring, (kind)k, t % 6 == 5 ? 90 : 20,
                       devices[d]);
 }
@@ -270,8 +279,10 @@ static void large_products_are_exact(void **unused) {
     mmc_chain *chain;
     mmc_plan *plan;
     mmc_run *run;
+    mmc_plan_options plan_options = MMC_PLAN_OPTIONS_INIT;
+    plan_options.device = devices[device_count - 1];
     ok(mmc_chain_create_batch(context, dtype, 2, dims, NULL, &options, &chain), "chain");
-    ok(mmc_plan_create(context, chain, NULL, &plan), "plan");
+    ok(mmc_plan_create(context, chain, &plan_options, &plan), "plan");
     ok(mmc_run_create(plan, &run), "run");
     const mmc_matrix factors[] = {{.data = a, .rows = M, .cols = K},
                                   {.data = b, .rows = K, .cols = N}};
@@ -338,8 +349,10 @@ static void powers_are_repeated_products(void **unused) {
   int64_t a[N * N], out[N * N], left[N * N], next[N * N];
   fill(&state, MMC_I64, MMC_MIN_PLUS, WITH_ZEROS, N * N, a);
   snprintf(text, sizeof text, "i64~min-plus:%dx%d^%d:T", N, N, POWER);
+  mmc_plan_options plan_options = MMC_PLAN_OPTIONS_INIT;
+  plan_options.device = devices[device_count - 1];
   ok(mmc_chain_parse(context, text, &chain), text);
-  ok(mmc_plan_create(context, chain, NULL, &plan), text);
+  ok(mmc_plan_create(context, chain, &plan_options, &plan), text);
   assert_in_range(mmc_plan_step_count(plan), 1, POWER / 2);
   ok(mmc_run_create(plan, &run), text);
   mmc_matrix factors[POWER];
@@ -409,11 +422,12 @@ static void scans_are_those_of_plain_loops(void **unused) {
   (void)unused;
   for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++)
     for (int c = 0; c < CASES; c++)
-      for (int d = 0; d < 2; d++)
+      for (int d = 0; d < device_count; d++)
         check_scan(&state, cases[c].dtype, cases[c].semiring, 1 + random_below(&state, 9),
                    lengths[l], devices[d]);
-  check_scan(&state, MMC_F32, MMC_MAX_PLUS, 70, 20, "cpu");
-  check_scan(&state, MMC_I64, MMC_MIN_PLUS, 8, 3000, "cpu");
+  const char *last = devices[device_count - 1];
+  check_scan(&state, MMC_F32, MMC_MAX_PLUS, 70, 20, last);
+  check_scan(&state, MMC_I64, MMC_MIN_PLUS, 8, 3000, last);
 }
 
 /* ---- what is refused ------------------------------------------------------------------------- */
@@ -468,9 +482,16 @@ static void other_dtypes_and_options_are_refused(void **unused) {
 }
 
 static int begin(void **unused) {
+  static char folder[4096];
   (void)unused;
   mmc_context_options options = MMC_CONTEXT_OPTIONS_INIT;
   options.wisdom_path = "";
+  if (module != NULL) {
+    const char *slash = strrchr(module, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash == NULL ? 1 : (int)(slash - module),
+             slash == NULL ? "." : module);
+    options.module_dir = folder;
+  }
   return mmc_context_create(&options, &context) != MMC_OK;
 }
 
@@ -480,16 +501,43 @@ static int end(void **unused) {
   return 0;
 }
 
-int main(void) {
+/* Says whether there is a GPU. */
+static bool finds_gpu(void) {
+  mmc_chain *chain = NULL;
+  mmc_plan *plan = NULL;
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.device = "cuda";
+  if (begin(NULL) != 0) return false;
+  const bool found = mmc_chain_parse(context, "f32:4x4", &chain) == MMC_OK &&
+                     mmc_plan_create(context, chain, &options, &plan) == MMC_OK;
+  char message[512];
+  if (!found) printf("skipped: %s\n", mmc_context_message(context, message, sizeof message));
+  mmc_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  end(NULL);
+  return found;
+}
+
+int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-#ifdef MMCI_WITH_BLAS
-      cmocka_unit_test(tiles_agree),
-#endif
       cmocka_unit_test(chains_are_those_of_plain_loops),
       cmocka_unit_test(large_products_are_exact),
       cmocka_unit_test(powers_are_repeated_products),
       cmocka_unit_test(scans_are_those_of_plain_loops),
       cmocka_unit_test(other_dtypes_and_options_are_refused),
   };
-  return cmocka_run_group_tests(tests, begin, end);
+#ifdef MMCI_WITH_BLAS
+  const struct CMUnitTest of_blas[] = {cmocka_unit_test(tiles_agree)};
+#endif
+  if (argc > 1) {
+    module = argv[1];
+    if (!finds_gpu()) return 77;
+    devices[0] = "cuda";
+    device_count = 1;
+  }
+  int failed = cmocka_run_group_tests(tests, begin, end);
+#ifdef MMCI_WITH_BLAS
+  if (module == NULL) failed += cmocka_run_group_tests(of_blas, begin, end);
+#endif
+  return failed;
 }

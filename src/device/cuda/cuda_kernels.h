@@ -31,6 +31,13 @@ mmc_status mmci_cuda_spread(cudaStream_t stream, const mmci_gemm *gemm, const vo
  * quiet one. */
 mmc_status mmci_cuda_settle(cudaStream_t stream, const mmci_gemm *gemm, void *c, mmci_error *error);
 
+/* Computes the product over max-plus, min-plus or log that gemm describes, on a device of so many
+ * multiprocessors. */
+mmc_status mmci_cuda_semiring_product(cudaStream_t stream, const mmci_gemm *gemm, int processors,
+                                      const void *a, const void *b, void *c, mmci_error *error);
+/* Returns how long that is taken to last. */
+double mmci_cuda_semiring_seconds(const mmci_gemm *gemm, int processors);
+
 /* Does what the slot copy of device.h says. */
 mmc_status mmci_cuda_copy_tiles(cudaStream_t stream, mmc_dtype dtype, int64_t rows, int64_t cols,
                                 const void *from, const mmci_form *form, void *to, int64_t to_ld,

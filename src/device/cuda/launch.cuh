@@ -5,6 +5,7 @@
  *     mmci_launch(kernel, grid, block, shared_bytes, stream, arguments...)   returns cudaError_t
  *     MMCI_DYNAMIC_SHARED(name)            the block's dynamic shared memory, 16-byte aligned
  *     mmci_copy_async(shared, global)      cp.async of 16 bytes; then commit, then wait
+ *     mmci_copy_async_bytes<n>(shared, global)   the same of 4 or 8 bytes
  *     mmci_store(global, words)            16 bytes at once, which the compiler does not take apart
  *     mmci_gate                            in shared memory: opens for good once so many threads
  *                                          have arrived; what they wrote before is then visible
@@ -43,6 +44,13 @@ static __device__ __forceinline__ void mmci_store(void *global, const uint32_t w
 static __device__ __forceinline__ void mmci_copy_async(void *shared, const void *global) {
   unsigned address = (unsigned)__cvta_generic_to_shared(shared);
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
+}
+
+template <int bytes>
+static __device__ __forceinline__ void mmci_copy_async_bytes(void *shared, const void *global) {
+  unsigned address = (unsigned)__cvta_generic_to_shared(shared);
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(global), "n"(bytes)
+               : "memory");
 }
 
 static __device__ __forceinline__ void mmci_copy_async_commit() {

@@ -6,7 +6,8 @@
  * of sliced_k.h, from 31 on. A batch is one strided call, without variants. Faithful f32 products
  * that are large enough go to emulated.c as variant 0, f64 ones and integers to residues.c,
  * reproducible ones to ordered.cu, or where they are large to whole tiles of large_tile.h, which
- * add up in the same order. What cuBLAS cannot say goes to plain.cu.
+ * add up in the same order. Products over semirings, batches too, go to semiring.cu. What cuBLAS
+ * cannot say goes to plain.cu.
  */
 #include <math.h>
 #include <stdint.h>
@@ -35,6 +36,7 @@ enum {
 
 typedef enum kind {
   NOTHING,
+  SEMIRING,
   ZEROS,
   PLAIN,
   ORDERED,
@@ -185,6 +187,10 @@ static kind kind_of_integers(const mmci_device *device, const mmci_gemm *gemm) {
 static void choose_kind(const mmci_device *device, const mmci_gemm *gemm, mmci_kernel *kernel) {
   const mmci_form c = {.ld = gemm->ldc};
   kernel->gemm = *gemm;
+  if (gemm->rule.semiring != MMC_PLUS_TIMES) {
+    kernel->kind = is_nothing(gemm) ? NOTHING : SEMIRING;
+    return;
+  }
   if (mmci_dtype_is_integer(gemm->dtype)) {
     kernel->kind = kind_of_integers(device, gemm);
     return;
@@ -209,12 +215,22 @@ static void choose_kind(const mmci_device *device, const mmci_gemm *gemm, mmci_k
     kernel->kind = kind_of_variant(device, gemm);
 }
 
+/* Says whether there are kernels for the arithmetic. Logarithms depend on the order in which they
+ * are summed up; the others have the same bits in any. */
+static bool has_arithmetic(const mmci_gemm *gemm) {
+  const mmc_dtype dtype = gemm->dtype;
+  if (gemm->rule.semiring == MMC_PLUS_TIMES)
+    return (unsigned)dtype <= MMC_BOOL && gemm->rule.modulus == 0 && !gemm->rule.checked;
+  if (gemm->rule.semiring == MMC_LOG_SUM_EXP)
+    return (dtype == MMC_F32 || dtype == MMC_F64) && gemm->precision != MMCI_REPRODUCIBLE;
+  return dtype == MMC_F32 || dtype == MMC_F64 || dtype == MMC_I64;
+}
+
 bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
-  return gemm->rule.semiring == MMC_PLUS_TIMES && gemm->rule.modulus == 0 && !gemm->rule.checked &&
-         (unsigned)gemm->dtype <= MMC_BOOL && gemm->m >= 0 && gemm->k >= 0 && gemm->n >= 0 &&
-         gemm->a.ld >= 1 && gemm->b.ld >= 1 && gemm->ldc >= 1 && gemm->batch >= 0 &&
-         gemm->a.stride >= 0 && gemm->b.stride >= 0;
+  return has_arithmetic(gemm) && gemm->m >= 0 && gemm->k >= 0 && gemm->n >= 0 && gemm->a.ld >= 1 &&
+         gemm->b.ld >= 1 && gemm->ldc >= 1 && gemm->batch >= 0 && gemm->a.stride >= 0 &&
+         gemm->b.stride >= 0;
 }
 
 const char *mmci_cuda_variant_name(mmc_dtype dtype, int variant) {
@@ -232,6 +248,8 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
   switch (kernel.kind) {
     case NOTHING:
       return "nothing";
+    case SEMIRING:
+      return mmc_semiring_name(gemm->rule.semiring);
     case ZEROS:
       return "zeros";
     case PLAIN:
@@ -262,6 +280,8 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
   plain.variant = 0;
   choose_kind(device, &plain, &kernel);
   if (kernel.kind == RESIDUES) return mmci_residues_seconds(&plain);
+  if (kernel.kind == SEMIRING)
+    return mmci_cuda_semiring_seconds(gemm, device->properties.multiProcessorCount);
   const bool known = (kernel.kind == CUBLAS || kernel.kind == CUBLAS_BATCH) &&
                      kernel.arithmetic == &NATIVE[gemm->dtype];
   return known ? mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), &plain) *
@@ -435,7 +455,8 @@ static mmc_status prepare_ordered_tiles(mmci_kernel *kernel, mmci_error *error) 
 mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                              mmci_error *error) {
   MMCI_CUDA_ON(device);
-  mmc_status status = mmci_cuda_find_cublas(device, error);
+  const bool by_cublas = gemm->rule.semiring == MMC_PLUS_TIMES;
+  mmc_status status = by_cublas ? mmci_cuda_find_cublas(device, error) : MMC_OK;
   if (status != MMC_OK) return status;
   mmci_kernel *kernel = mmci_alloc_zeroed(1, sizeof *kernel);
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
@@ -446,9 +467,9 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   if (kernel->kind == RESIDUES) status = prepare_residues(kernel, error);
   if (kernel->kind == ORDERED_TILES || kernel->kind == ORDERED_COMPLEX)
     status = prepare_ordered_tiles(kernel, error);
-  if (is_batch(gemm) && gemm->variant != 0)
-    status = mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0 for a batch, got %d",
-                       gemm->variant);
+  if ((is_batch(gemm) || !by_cublas) && gemm->variant != 0)
+    status = mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0 for a %s, got %d",
+                       by_cublas ? "batch" : "semiring", gemm->variant);
   else if (kernel->kind == LARGE_TILE)
     status = mmci_large_tile_prepare(&device->properties, gemm, gemm->variant - FIRST_LARGE_TILE,
                                      &kernel->large_tile, error);
@@ -509,6 +530,10 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
   switch (kind_of_addresses(kernel, a, b, c)) {
     case NOTHING:
       break;
+    case SEMIRING:
+      return mmci_cuda_semiring_product(queue->stream, &kernel->gemm,
+                                        queue->device->properties.multiProcessorCount, a, b, c,
+                                        error);
     case ZEROS:
     case PLAIN:
       return mmci_cuda_plain_product(queue->stream, &kernel->gemm, a, b, c, error);
