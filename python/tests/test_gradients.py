@@ -129,7 +129,7 @@ def tensors(torch, rng, dims, dtype, wanted=None):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
-@pytest.mark.parametrize("n", [16, 31, 100])
+@pytest.mark.parametrize("n", [20, 31, 100])
 def test_torch(rng, dtype, n):
     torch = pytest.importorskip("torch")
     dims = rng.integers(1, 20, n + 1) if n % 2 else np.full(n + 1, 9)
@@ -178,7 +178,7 @@ def test_torch_again(rng):
 
 def test_torch_second_gradients(rng):
     torch = pytest.importorskip("torch")
-    factors = tensors(torch, rng, [1, 2] * 8 + [2], "float64")
+    factors = tensors(torch, rng, [1, 2] * 10 + [2], "float64")
     assert "_Chain" in type(mmchain.multi_dot(factors).grad_fn).__name__
     assert torch.autograd.gradcheck(lambda *f: mmchain.multi_dot(list(f)), factors)
     assert torch.autograd.gradgradcheck(lambda *f: mmchain.multi_dot(list(f)), factors)
