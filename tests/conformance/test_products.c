@@ -254,6 +254,7 @@ static void kernels_by_shape(const subject *on) {
       {{.dtype = MMC_F64, .m = 8, .k = 64, .n = 64}, small},
       {{.dtype = MMC_F32, .m = 4, .k = 4, .n = 2}, small},
       {{.dtype = MMC_F32, .m = 40, .k = 4, .n = 2}, "gemm"},
+      {{.dtype = MMC_F32, .m = 40, .k = 40, .n = 3, .a = {.ld = 40}, .b = {.ld = 3}}, "vectors"},
       {{.dtype = MMC_F32, .m = 8, .k = 8, .n = 8, .b = {.ld = 8, .trans = true}}, small},
       {{.dtype = MMC_F32, .m = 8, .k = 8, .n = 8, .a = {.ld = 8, .trans = true}}, small},
       {{.dtype = MMC_C64, .m = 8, .k = 8, .n = 8}, "vectors"},

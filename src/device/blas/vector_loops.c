@@ -4,7 +4,14 @@
 
 /* As measured beside OpenBLAS 0.3.21, which is faster for longer vectors, or takes several threads;
  * and beside LIBXSMM for complex matrices, which it needs packed. */
-enum { MOST_TERMS = 9215, MOST_COMPLEX = 600, MOST_SHORT = 16, MOST_APART = 8 };
+enum {
+  MOST_TERMS = 9215,
+  MOST_PACKED = 100000,
+  MOST_COMPLEX = 600,
+  MOST_SHORT = 16,
+  MOST_APART = 8,
+  LEAST_SUMS = 16
+};
 
 /* Which loops compute a product: of lines, or of sums; and whether of the transposed one. */
 typedef enum way { NONE, LINES, SUMS, LINES_SWAPPED, SUMS_SWAPPED } way;
@@ -17,6 +24,14 @@ static int64_t along(const mmci_form *x) {
   return x->trans ? x->ld : 1;
 }
 
+/* Says whether lines of C are too short for vectors, and its sums long enough to be worth packing
+ * the columns of B. */
+static bool is_packed(const mmci_gemm *x) {
+  const bool is_short = x->dtype != MMC_C128 && (x->n == 2 || x->n == 3);
+  return is_short && along(&x->a) == 1 && x->m >= 4 && x->k >= LEAST_SUMS &&
+         (size_t)(x->k * x->n) * mmc_dtype_size(x->dtype) <= MMCI_VECTORS_PACKED;
+}
+
 static way choose_way(const mmci_gemm *x) {
   const bool lines_of_b = x->n == 1 || along(&x->b) == 1;
   const bool sums_of_a = x->k == 1 || along(&x->a) == 1;
@@ -27,6 +42,7 @@ static way choose_way(const mmci_gemm *x) {
   if (x->m == 1 && x->n > 1 && !lines_of_b && sums_of_a && sums_of_b) return SUMS_SWAPPED;
   /* A column whose elements lie apart is one short line after the other. */
   if (x->n == 1 && x->k > MOST_APART) return NONE;
+  if (is_packed(x)) return lines_of_b ? SUMS : NONE;
   return lines_of_b ? LINES : NONE;
 }
 
@@ -35,6 +51,7 @@ static way choose_way(const mmci_gemm *x) {
 static double most_terms(const mmci_gemm *x) {
   const size_t bytes = (size_t)x->n * mmc_dtype_size(x->dtype);
   if (x->m == 1 || x->k == 1 || x->n == 1) return MOST_TERMS;
+  if (is_packed(x)) return MOST_PACKED;
   if (x->n <= 4 && bytes >= 16 && bytes <= 32) return MOST_TERMS;
   return mmci_dtype_is_complex(x->dtype) ? MOST_COMPLEX : x->n < 4 ? MOST_SHORT : 0;
 }

@@ -1,12 +1,13 @@
-/* vector_loops.h: batches of products in which a size is 1, and of small complex ones, by loops.
+/* vector_loops.h: batches of products in which a size is 1, or with few columns, and of small
+ * complex ones, by loops.
  *
  * A CBLAS takes tens of nanoseconds to find out what it is asked for, which is longer than a
  * product of a few numbers takes. Here that is found out once for a batch. Lines of C are computed
  * in whole vectors; where a line is no multiple of one, the last vector begins so that it ends with
- * the line, and some elements are computed twice, with the same bits. Where C is one column, or
- * one element, its sums run along the lines of both operands instead. A complex product keeps two
- * sums: of the right elements times real parts of left ones, and times imaginary parts; these meet
- * after the last term, where conjugates are signs. */
+ * the line, and some elements are computed twice, with the same bits. Where C has few columns, its
+ * sums run along the rows of A and the columns of B instead, which are packed. A complex product
+ * keeps two sums: of the right elements times real parts of left ones, and times imaginary parts;
+ * these meet after the last term, where conjugates are signs. */
 #ifndef MMCI_VECTOR_LOOPS_H
 #define MMCI_VECTOR_LOOPS_H
 
@@ -14,13 +15,17 @@
 
 typedef struct mmci_vectors mmci_vectors;
 
+/* The columns of an operand that is packed have at most so many bytes. */
+enum { MMCI_VECTORS_PACKED = 16 << 10 };
+
 /* Computes so many products, whose matrices are so many bytes apart. */
 typedef void (*mmci_vectors_fn)(const mmci_vectors *x, int64_t count, const char *a, const char *b,
                                 char *c);
 
 /* Products C = A B, or C^T = B^T A^T where that has lines along which loops can run. Element (r, p)
  * of A is at r * a_down + p * a_along, (p, c) of B at p * b_down + c, and (r, c) of C at r * c_down
- * + c. For sums, n is 1, and element p of a row of A is at p, of B too. */
+ * + c. For sums, element p of a row of A is at p; of B too where n is 1, and packed so where it is
+ * not: n counts columns then. */
 struct mmci_vectors {
   int64_t m, k, n;
   int64_t a_down, a_along, b_down, c_down; /* in numbers, of which a complex one is two, as n is */

@@ -191,16 +191,40 @@ INLINE void NAME(some_sums)(const bool is_complex, const int rows, const mmci_ve
   }
 }
 
+/* Copies the columns of B, each of which becomes a line. */
+INLINE void NAME(pack)(const bool is_complex, const mmci_vectors *x, const NUMBER *b, NUMBER *to) {
+  const int64_t parts = is_complex ? 2 : 1;
+  for (int64_t col = 0; col < x->n; col++)
+    for (int64_t p = 0; p < x->k; p++, to += parts) {
+      to[0] = b[p * x->b_down + col * parts];
+      if (is_complex) to[1] = b[p * x->b_down + col * parts + 1];
+    }
+}
+
 INLINE void NAME(sums)(const bool is_complex, const mmci_vectors *x, int64_t count, const char *a,
                        const char *b, char *c) {
+  NUMBER room[MMCI_VECTORS_PACKED / sizeof(NUMBER)];
+  const int64_t parts = is_complex ? 2 : 1;
   for (; count > 0; count--, a += x->a_step, b += x->b_step, c += x->c_step) {
     const NUMBER *left = (const NUMBER *)(const void *)a, *right = (const NUMBER *)(const void *)b;
     NUMBER *to = (NUMBER *)(void *)c;
+    if (x->n > 1) {
+      NAME(pack)(is_complex, x, right, room);
+      right = room;
+    }
     int64_t row = 0;
-    for (; row + 4 <= x->m; row += 4)
-      NAME(some_sums)(is_complex, 4, x, left + row * x->a_down, right, to + row * x->c_down);
-    for (; row < x->m; row++)
-      NAME(some_sums)(is_complex, 1, x, left + row * x->a_down, right, to + row * x->c_down);
+    for (; row + 4 <= x->m; row += 4) {
+      const NUMBER *of_a = left + row * x->a_down;
+      NUMBER *of_c = to + row * x->c_down;
+      for (int64_t col = 0; col < x->n; col++, of_c += parts)
+        NAME(some_sums)(is_complex, 4, x, of_a, right + col * x->k * parts, of_c);
+    }
+    for (; row < x->m; row++) {
+      const NUMBER *of_a = left + row * x->a_down;
+      NUMBER *of_c = to + row * x->c_down;
+      for (int64_t col = 0; col < x->n; col++, of_c += parts)
+        NAME(some_sums)(is_complex, 1, x, of_a, right + col * x->k * parts, of_c);
+    }
   }
 }
 
