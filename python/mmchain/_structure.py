@@ -44,6 +44,8 @@ class Factor:
     __array_ufunc__ = None  # so that NumPy makes no array of it
 
     def __init__(self, array: Any, words: Tuple[str, ...] = (), op: str = "N", inverse: bool = False):
+        if type(array).__module__.startswith("scipy.sparse"):
+            raise TypeError("arrays: expected no inverse of a sparse matrix, and none that is called something")
         self.array = array if _is_torch(array) else np.asarray(array)
         if self.array.ndim != 2:
             raise LinAlgError(

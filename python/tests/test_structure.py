@@ -306,3 +306,10 @@ def test_known_chains_are_told_apart():
     assert mmchain.multi_dot(factors, out=out) is out
     with pytest.raises(ValueError):
         mmchain.multi_dot(factors, out=np.empty((2, 3)))
+
+
+def test_sparse_matrices_are_not_inverted():
+    sparse = pytest.importorskip("scipy.sparse")
+    for make in (mmchain.inv, mmchain.lower, mmchain.spd):
+        with pytest.raises(TypeError, match="sparse"):
+            make(sparse.eye(3, format="csr"))
