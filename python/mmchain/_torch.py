@@ -381,7 +381,7 @@ def _expect_plain(tensors: List[torch.Tensor], dtype: torch.dtype) -> None:
 
 def multiply_otherwise(
     tensors: List[torch.Tensor], out: Any, options: _shapes.Options, semiring: int, scaled: bool
-) -> torch.Tensor:
+) -> Any:
     """multi_dot over a semiring; scaled is False."""
     chain = _shapes.check([tensor.shape for tensor in tensors])
     dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
