@@ -22,12 +22,25 @@ def _is_torch(array: Any) -> bool:
     return torch is not None and isinstance(array, torch.Tensor)
 
 
+def _is_cupy(array: Any) -> bool:
+    cupy = sys.modules.get("cupy")
+    return cupy is not None and isinstance(array, cupy.ndarray)
+
+
+def _is_on_device(array: Any) -> bool:
+    return _is_cupy(array) or (_is_torch(array) and array.is_cuda)
+
+
 def _is_complex(array: Any) -> bool:
-    return bool(array.is_complex()) if _is_torch(array) else np.iscomplexobj(array)
+    return bool(array.is_complex()) if _is_torch(array) else array.dtype.kind == "c"
 
 
 def _of_torch() -> Any:
     return import_module("._structure_torch", __package__)
+
+
+def _of_device() -> Any:
+    return import_module("._structure_device", __package__)
 
 
 class Factor:
@@ -46,7 +59,7 @@ class Factor:
     def __init__(self, array: Any, words: Tuple[str, ...] = (), op: str = "N", inverse: bool = False):
         if type(array).__module__.startswith("scipy.sparse"):
             raise TypeError("arrays: expected no inverse of a sparse matrix, and none that is called something")
-        self.array = array if _is_torch(array) else np.asarray(array)
+        self.array = array if _is_torch(array) or _is_cupy(array) else np.asarray(array)
         if self.array.ndim != 2:
             raise LinAlgError(
                 f"{self.array.ndim}-dimensional array given. Array must be two-dimensional"
@@ -136,6 +149,8 @@ def diagonal(array: Any) -> Factor:
     """
     if _is_torch(array):
         return _claim("diagonal", sys.modules["torch"].diag(array) if array.dim() == 1 else array)
+    if _is_cupy(array):
+        return _claim("diagonal", sys.modules["cupy"].diag(array) if array.ndim == 1 else array)
     plain = array if isinstance(array, Factor) else np.asarray(array)
     return _claim("diagonal", plain if isinstance(plain, Factor) or plain.ndim != 1 else np.diag(plain))
 
@@ -216,8 +231,11 @@ def permutation(array: Any) -> Factor:
     if _is_torch(array):
         if array.dim() == 1:
             torch = sys.modules["torch"]
-            array = torch.from_numpy(_matrix_of(array.numpy()))
+            array = torch.from_numpy(_matrix_of(array.cpu().numpy())).to(array.device)
         return _claim("permutation", array)
+    if _is_cupy(array):
+        matrix = sys.modules["cupy"].asarray(_matrix_of(array.get())) if array.ndim == 1 else array
+        return _claim("permutation", matrix)
     plain = np.asarray(array)
     return _claim("permutation", _matrix_of(plain) if plain.ndim == 1 else plain)
 
@@ -341,7 +359,7 @@ def _flat(items: Sequence[Any]) -> Iterator[_Item]:
         elif isinstance(item, Factor):
             yield _Item(item, 0, 0)
         else:
-            array = np.asarray(item)
+            array = item if _is_on_device(item) else np.asarray(item)
             yield _Item(array if array.ndim == 1 else Factor(array), 0, 0)
 
 
@@ -355,7 +373,7 @@ class _Chain:
     def __init__(self, items: Sequence[Any]):
         flat = list(_flat(items))
         arrays = [x.factor.array if isinstance(x.factor, Factor) else x.factor for x in flat]
-        self.dtype = np.result_type(*arrays)
+        self.dtype = self._find_dtype(arrays)
         if self.dtype.char not in _direct:
             if self.dtype.kind not in "biu":
                 raise TypeError(
@@ -371,6 +389,12 @@ class _Chain:
         for number, item in enumerate(flat):
             self._add(number, item, arrays[number], number in (0, len(flat) - 1))
         self.dims = self._find_dims()
+
+    def _find_dtype(self, arrays: Sequence[Any]) -> Any:
+        return np.result_type(*arrays)
+
+    def _key(self, array: Any) -> Tuple[Any, ...]:
+        return _key(array)
 
     def _readable(self, array: Any) -> Any:
         array = array.astype(np.dtype(self.dtype.char), copy=False)
@@ -388,10 +412,10 @@ class _Chain:
         else:
             factor = item.factor
             words, op = list(factor.words), factor.op
-            turned = _key(array.T)
-            if turned in self._stored and _key(array) not in self._stored and op in "NT" and not words:
+            turned = self._key(array.T)
+            if turned in self._stored and self._key(array) not in self._stored and op in "NT" and not words:
                 array, op = array.T, "T" if op == "N" else "N"
-            first = self._stored.setdefault(_key(array), number)
+            first = self._stored.setdefault(self._key(array), number)
             if first not in self._made:
                 self._made[first] = self._readable(array)
             view = self._made[first] if op == "N" else self._made[first].T
@@ -422,14 +446,22 @@ class _Chain:
 
 def chain_text(items: Sequence[Any]) -> str:
     items = splice(items)
+    if any(map(_is_on_device, arrays_of(items))):
+        return str(_of_device().text(items))
     return _Chain(_of_torch().numpy_items(items) if _has_torch(items) else items).text
 
 
+def arrays_of(items: Sequence[Any]) -> Iterator[Any]:
+    """The arrays of factors and groups."""
+    for item in items:
+        if isinstance(item, Group):
+            yield from arrays_of(item.factors)
+        else:
+            yield item.array if isinstance(item, Factor) else item
+
+
 def _has_torch(items: Sequence[Any]) -> bool:
-    return any(
-        _has_torch(item.factors) if isinstance(item, Group) else _is_torch(item.array if isinstance(item, Factor) else item)
-        for item in items
-    )
+    return any(map(_is_torch, arrays_of(items)))
 
 
 @lru_cache(maxsize=256)
@@ -516,6 +548,8 @@ def multiply(arrays: Any, out: Any, objective: str, device: Optional[str]) -> An
         if out is not None:
             raise TypeError("out: expected none where PyTorch's factors have structure")
         return _of_torch().multiply(arrays, objective, device)
+    if any(map(_is_cupy, arrays_of(arrays))):
+        return _of_device().multiply(arrays, out, objective, device)
     chain = _Chain(arrays)
     plan = _plan(chain.text, objective, device)
     _remember(arrays, chain, plan, objective, device)
@@ -524,7 +558,7 @@ def multiply(arrays: Any, out: Any, objective: str, device: Optional[str]) -> An
 
 def execute(plan: Plan, items: Sequence[Any], out: Any) -> Any:
     """The product of factors with structure by a plan that was made for their like."""
-    if _has_torch(items):
+    if any(_is_torch(array) or _is_cupy(array) for array in arrays_of(items)):
         raise TypeError("arrays: expected NumPy arrays where a plan's factors have structure")
     chain = _Chain(items)
     said = _plan(chain.text, plan._arguments[1], plan._arguments[2]).chain
@@ -544,7 +578,11 @@ def _executed(plan: Plan, arrays: List[Any], out: Any) -> Any:
     try:
         result = _mmchain.execute(plan, arrays, out, "", None, "", None, False)
     except ValueError as error:
-        if "is singular" in str(error) or "is not positive definite" in str(error):
+        if has_no_inverse(error):
             raise LinAlgError(str(error)) from None
         raise
     return None if result is NotImplemented else result
+
+
+def has_no_inverse(error: ValueError) -> bool:
+    return "is singular" in str(error) or "is not positive definite" in str(error)

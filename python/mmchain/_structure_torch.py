@@ -1,4 +1,4 @@
-"""Factors with structure that are PyTorch's tensors on the CPU, and their gradients.
+"""Factors with structure that are PyTorch's tensors, on the CPU or on CUDA, and their gradients.
 
 Of a product F1 F2 ... Fn with cotangent D the gradient of Fi is (F1 ... Fi-1)^H D (Fi+1 ... Fn)^H, which is such a
 chain again; of an inverse F = A^-1 that of A is -F^H (...) F^H. So every gradient is solved with, too, and
@@ -46,8 +46,11 @@ def _flatten(items: Sequence[Any], tensors: List[torch.Tensor]) -> List[Any]:
         array = item if factor is None else factor.array
         if not isinstance(array, torch.Tensor):
             raise TypeError(f"arrays: expected arrays of one library, got torch and {type(array).__name__}")
-        if array.device.type != "cpu":
-            raise TypeError(f"arrays: expected factors with structure on the CPU, got {array.device}")
+        if array.device.type not in ("cpu", "cuda") or (tensors and array.device != tensors[0].device):
+            raise TypeError(
+                "arrays: expected factors with structure on the CPU, or all of them on one CUDA device, "
+                f"got {array.device}"
+            )
         tensors.append(array)
         leaf = _Leaf(len(tensors) - 1, (), "N", False)
         nodes.append(leaf if factor is None else _Leaf(leaf.number, factor.words, factor.op, factor.inverse))
@@ -55,11 +58,13 @@ def _flatten(items: Sequence[Any], tensors: List[torch.Tensor]) -> List[Any]:
 
 
 def _values(tensor: torch.Tensor) -> Any:
+    if tensor.is_cuda:
+        return tensor.detach()
     return tensor.detach().resolve_conj().resolve_neg().numpy()
 
 
 def _arrays(nodes: Sequence[Any], tensors: Sequence[torch.Tensor]) -> List[Any]:
-    """The same chain of NumPy's arrays in the same memory."""
+    """The same chain without gradients: of NumPy's arrays in the same memory, or of tensors on CUDA."""
     items: List[Any] = []
     for node in nodes:
         if isinstance(node, _Inverse):
@@ -171,8 +176,12 @@ class _Structured(torch.autograd.Function):
     def forward(ctx: Any, nodes: List[Any], options: Any, *tensors: torch.Tensor) -> torch.Tensor:
         ctx.nodes = nodes
         ctx.save_for_backward(*tensors)
-        result = _structure.multiply(_arrays(nodes, tensors), None, *options)
-        return torch.as_tensor(result)
+        arrays = _arrays(nodes, tensors)
+        if tensors[0].is_cuda:
+            from . import _structure_device  # it needs CUDA no more than this does, and is seldom wanted
+
+            return _structure_device.multiply(arrays, None, *options)
+        return torch.as_tensor(_structure.multiply(arrays, None, *options))
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:

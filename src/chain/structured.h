@@ -60,14 +60,23 @@ typedef struct mmci_structured {
   int64_t ldz, lds;
   bool right;      /* op(S) stands on the right of Z */
   bool inverts;    /* the inverse itself is asked for; S is Z */
+  bool divides;    /* SCALE is with the inverse of the diagonal of S */
   mmc_op op;       /* of S; N where the kernel factorises, which overwrites S */
   uint32_t traits; /* of S, as it lies: MMC_LOWER or MMC_UPPER, MMC_UNIT, MMC_SYMMETRIC ... */
   bool hermitian;  /* A A^H and not A A^T; S is Hermitian and not symmetric */
   mmc_band band;   /* of op(S) where it matters */
-  const void *b;   /* what SYMV and BLOCKS multiply with */
+  const void *b;   /* what SYMV, BLOCKS and whatever computes apart multiply with */
   int64_t ldb;
   mmc_op b_op;
   mmc_band b_band; /* of op(B), where it is square */
 } mmci_structured;
+
+/* Says whether a product may find that a matrix is not to be inverted. */
+static inline bool mmci_structured_has_pivot(const mmci_structured *p) {
+  if (p->inverts)
+    return (p->traits & MMC_ORTHOGONAL) == 0 || mmci_traits_have(p->traits, MMC_DIAGONAL);
+  if (p->kernel == MMCI_STRUCTURE_SCALE) return p->divides;
+  return p->kernel >= MMCI_STRUCTURE_TRSM && p->kernel <= MMCI_STRUCTURE_GESV;
+}
 
 #endif

@@ -14,7 +14,7 @@
 #include "chain/structured.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 18
+#define MMCI_DEVICE_ABI 19
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -79,6 +79,8 @@ typedef struct mmci_queue mmci_queue;   /* work is done in the order in which it
 typedef struct mmci_kernel mmci_kernel; /* a prepared product */
 typedef struct mmci_group_kernel mmci_group_kernel; /* a prepared group */
 typedef struct mmci_scan_kernel mmci_scan_kernel;   /* a prepared scan */
+typedef struct mmci_structured_kernel
+    mmci_structured_kernel;           /* a prepared product with structure */
 typedef struct mmci_event mmci_event; /* a point in a queue that other queues can wait for */
 typedef struct mmci_graph mmci_graph; /* captured work, to be launched as one */
 
@@ -215,16 +217,26 @@ typedef struct mmci_device_ops {
    * of facts' model; NAN where there are none, and for every group that is not supported. */
   double (*group_seconds)(const mmci_device *device, const mmci_group *group);
 
-  /* Products whose operands have structure, solves and inverses (optional, both or none), on host
-   * memory and done on return. structured_check says whether the device has a kernel and, where
+  /* Products whose operands have structure, solves and inverses (optional). structured_lacks says,
+   * as a set of 1 << kernel, in place of which kernels others are to be planned; NULL stands for
+   * none. structured_check says whether the device has a kernel and, where
    * inverts is set, forms inverses; it reads nothing else. Returns E_UNSUPPORTED, and names what is
-   * missing. structured computes, and may overwrite S where it factorises. *pivot becomes 0, or the
-   * row, from 1, at which a matrix to be inverted is singular or not definite; then Z is undefined.
-   * Returns E_NOMEM. */
+   * missing. A device has structured, on host memory and done on return, or the three slots behind
+   * it, which work by the rules of products on memory of its own. Both may overwrite S where they
+   * factorise. *pivot becomes 0, or the row, from 1, at which a matrix to be inverted is singular
+   * or not definite; then Z is undefined. Return E_NOMEM. Of structured_enqueue, which computes
+   * SCALE, PERMUTE, BAND and TRMM from S and B, pivot is on the device, and written only where
+   * mmci_structured_has_pivot() says so. */
+  uint32_t (*structured_lacks)(const mmci_device *device, mmc_dtype dtype);
   mmc_status (*structured_check)(mmci_device *device, const mmci_structured *ask,
                                  mmci_error *error);
   mmc_status (*structured)(mmci_device *device, const mmci_structured *product, void *z, void *s,
                            int64_t *pivot, mmci_error *error);
+  mmc_status (*structured_prepare)(mmci_device *device, const mmci_structured *product,
+                                   mmci_structured_kernel **out, mmci_error *error);
+  mmc_status (*structured_enqueue)(mmci_queue *queue, const mmci_structured_kernel *kernel, void *z,
+                                   void *s, const void *b, int32_t *pivot, mmci_error *error);
+  void (*structured_release)(mmci_structured_kernel *kernel);
 
   mmc_status (*alloc)(mmci_device *device, size_t size_bytes, void **out, mmci_error *error);
   void (*dealloc)(mmci_device *device, void *memory);

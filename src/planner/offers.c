@@ -111,16 +111,24 @@ int64_t mmci_offers_group_side(const mmci_opened *on) {
 }
 
 bool mmci_offers_structure(const mmci_opened *on, mmc_dtype dtype) {
-  return on->ops->structured != NULL &&
+  return (on->ops->structured != NULL || on->ops->structured_prepare != NULL) &&
          (dtype == MMC_F32 || dtype == MMC_F64 || dtype == MMC_C64 || dtype == MMC_C128);
+}
+
+uint32_t mmci_offers_structure_lacks(const mmci_opened *on, mmc_dtype dtype) {
+  return on->ops->structured_lacks != NULL ? on->ops->structured_lacks(on->device, dtype) : 0;
+}
+
+bool mmci_offers_device_memory(const mmci_opened *on) {
+  return on->ops->async != NULL;
 }
 
 mmc_status mmci_offers_structured(const mmci_opened *on, const mmci_plan *plan, mmci_error *error) {
   const mmci_structure_steps *list = &plan->structure->steps;
   if (!mmci_offers_structure(on, plan->chain->dtype))
     return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device",
-                              "'%s' computes no inverses of %s: expected device cpu or blas and "
-                              "dtype f32, f64, c64 or c128",
+                              "'%s' computes no inverses of %s: expected device cpu, blas or cuda "
+                              "and dtype f32, f64, c64 or c128",
                               on->name, mmc_dtype_name(plan->chain->dtype));
   mmci_structured ask = {.dtype = plan->chain->dtype, .inverts = list->inverts};
   mmc_status status = on->ops->structured_check(on->device, &ask, error);

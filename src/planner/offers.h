@@ -94,6 +94,10 @@ int64_t mmci_offers_group_side(const struct mmci_opened *on);
 
 /* Says whether the device computes products of this dtype whose factors have structure. */
 bool mmci_offers_structure(const struct mmci_opened *on, mmc_dtype dtype);
+/* Returns 1 << mmci_structure_kernel for each one that others take the place of. */
+uint32_t mmci_offers_structure_lacks(const struct mmci_opened *on, mmc_dtype dtype);
+/* Says whether products are computed in memory of the device's own. */
+bool mmci_offers_device_memory(const struct mmci_opened *on);
 /* Checks that the device has every kernel of a plan whose factors have structure. Returns
  * E_UNSUPPORTED, and names what is missing. */
 mmc_status mmci_offers_structured(const struct mmci_opened *on, const mmci_plan *plan,

@@ -52,6 +52,7 @@ static mmc_status begin_prices(const mmci_planning *p, bool by_time, priced tabl
   const mmc_dtype dtype = p->chain->dtype;
   *prices = (gemm_prices){.dtype = dtype, .priced = table};
   *out = (mmci_structure_prices){.element_bytes = (int64_t)mmc_dtype_size(dtype),
+                                 .lacks = mmci_offers_structure_lacks(p->on, dtype),
                                  .is_complex = mmci_dtype_is_complex(dtype)};
   if (!by_time) return MMC_OK;
   mmc_status status =
@@ -61,7 +62,8 @@ static mmc_status begin_prices(const mmci_planning *p, bool by_time, priced tabl
   prices->pricing = mmci_wisdom_pricing_of(prices->wisdom);
   out->user = prices;
   out->gemm_s = gemm_seconds;
-  out->shares = mmci_structure_shares;
+  out->shares =
+      mmci_offers_device_memory(p->on) ? mmci_structure_device_shares : mmci_structure_shares;
   out->bytes_per_s = roofline->bytes_per_s;
   out->launch_s = roofline->launch_s;
   return MMC_OK;
@@ -141,12 +143,12 @@ static mmc_status fill_steps(const mmci_structure_steps *list, mmci_plan *plan, 
 }
 
 /* Adds room for what the steps copy. */
-static mmc_status add_scratch(mmci_plan *plan, mmci_error *error) {
+static mmc_status add_scratch(mmci_plan *plan, bool on_device, mmci_error *error) {
   uint64_t most = 0;
   for (int32_t s = 0; s < plan->step_count; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     uint64_t bytes = mmci_structure_scratch(&plan->structure->steps.steps[s], plan->chain->dtype,
-                                            step->m, step->k, step->n);
+                                            on_device, step->m, step->k, step->n);
     if (bytes > most) most = bytes;
   }
   plan->structure->scratch_offset_bytes = (plan->workspace_bytes + 63) & ~(uint64_t)63;
@@ -181,7 +183,7 @@ static mmc_status build(const mmci_planning *p, const mmci_structure_table *tabl
     status =
         mmci_tree_multiplications(&plan->tree, p->chain->dims, &plan->tree_multiplications, error);
   if (status == MMC_OK) status = fill_steps(list, plan, error);
-  if (status == MMC_OK) status = add_scratch(plan, error);
+  if (status == MMC_OK) status = add_scratch(plan, mmci_offers_device_memory(p->on), error);
   if (status != MMC_OK) return status;
   const uint64_t batch = (uint64_t)p->chain->batch;
   plan->multiplications = mmci_u128_mul(list->cost.count, batch);

@@ -297,7 +297,7 @@ static mmc_status enqueue(mmci_run *run, void *stream, const mmc_matrix *factors
   if (is_nothing(run, factors, out, &status, error)) return status;
   even_out(run, &factors, &out);
   if (run->structured != NULL)
-    return mmci_structured_run_execute(run->structured, factors, out, error);
+    return mmci_structured_run_enqueue(run->structured, stream, factors, out, error);
   if (is_host_copy(run, factors, out)) {
     status =
         run->resident != NULL ? mmci_resident_await_stream(run->resident, stream, error) : MMC_OK;
@@ -344,5 +344,6 @@ mmc_status mmci_run_enqueue(mmci_run *run, void *stream, const mmc_matrix *facto
 /* The other kinds of runs have waited already. */
 mmc_status mmci_run_wait(mmci_run *run, mmci_error *error) {
   if (run->separate != NULL) return mmci_run_wait(run->separate, error);
+  if (run->structured != NULL) return mmci_structured_run_wait(run->structured, error);
   return run->resident != NULL ? mmci_resident_wait(run->resident, error) : MMC_OK;
 }

@@ -27,8 +27,8 @@ void mmci_stepwise_close(mmci_stepwise *x) {
   *x = (mmci_stepwise){0};
 }
 
-mmc_status mmci_stepwise_multiply(mmci_stepwise *x, int32_t s, const mmci_gemm *gemm, const void *a,
-                                  const void *b, void *c, mmci_error *error) {
+mmc_status mmci_stepwise_enqueue(mmci_stepwise *x, int32_t s, const mmci_gemm *gemm, const void *a,
+                                 const void *b, void *c, mmci_error *error) {
   mmci_stepwise_product *product = &x->products[s];
   mmc_status status = MMC_OK;
   if (product->kernel == NULL || !mmci_gemm_same(&product->gemm, gemm)) {
@@ -37,6 +37,11 @@ mmc_status mmci_stepwise_multiply(mmci_stepwise *x, int32_t s, const mmci_gemm *
     product->gemm = *gemm;
     status = x->ops->prepare(x->device, gemm, &product->kernel, error);
   }
-  if (status == MMC_OK) status = x->ops->enqueue(x->queue, product->kernel, a, b, c, error);
+  return status == MMC_OK ? x->ops->enqueue(x->queue, product->kernel, a, b, c, error) : status;
+}
+
+mmc_status mmci_stepwise_multiply(mmci_stepwise *x, int32_t s, const mmci_gemm *gemm, const void *a,
+                                  const void *b, void *c, mmci_error *error) {
+  mmc_status status = mmci_stepwise_enqueue(x, s, gemm, a, b, c, error);
   return status == MMC_OK ? x->ops->sync(x->queue, error) : status;
 }

@@ -27,7 +27,9 @@ mmc_status mmci_stepwise_open(const mmci_plan *plan, const mmci_device_ops *ops,
                               mmci_device *device, mmci_stepwise *out, mmci_error *error);
 void mmci_stepwise_close(mmci_stepwise *x);
 
-/* Computes c = a b as step s, and waits for it. */
+/* Computes c = a b as step s; multiply waits for it. */
+mmc_status mmci_stepwise_enqueue(mmci_stepwise *x, int32_t s, const mmci_gemm *gemm, const void *a,
+                                 const void *b, void *c, mmci_error *error);
 mmc_status mmci_stepwise_multiply(mmci_stepwise *x, int32_t s, const mmci_gemm *gemm, const void *a,
                                   const void *b, void *c, mmci_error *error);
 

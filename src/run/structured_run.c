@@ -12,9 +12,13 @@
 #include "run/matrices.h"
 #include "run/stepwise.h"
 #include "run/structured_loops.h"
+#include "run/structured_place.h"
 
 struct mmci_structured_run {
   mmci_stepwise steps;
+  mmci_structured_place place;
+  mmci_event *done; /* on a device: the end of what was left to a stream */
+  bool is_pending;
 };
 
 /* ---- creation -------------------------------------------------------------------------------- */
@@ -26,14 +30,28 @@ mmc_status mmci_structured_run_create(const mmci_plan *plan, const mmci_device_o
   if (run == NULL) return mmci_fail_nomem(error, sizeof *run);
   mmc_status status = mmci_stepwise_open(plan, ops, device, &run->steps, error);
   if (status == MMC_OK)
+    status = mmci_place_create(plan, ops, device, run->steps.queue, &run->place, error);
+  if (status == MMC_OK && ops->async != NULL)
+    status = ops->async->event_create(device, &run->done, error);
+  if (status == MMC_OK)
     *out = run;
   else
     mmci_structured_run_destroy(run);
   return status;
 }
 
+mmc_status mmci_structured_run_wait(mmci_structured_run *run, mmci_error *error) {
+  if (!run->is_pending) return MMC_OK;
+  run->is_pending = false;
+  mmc_status status = run->steps.ops->async->event_wait(run->steps.queue, run->done, error);
+  return status == MMC_OK ? run->steps.ops->sync(run->steps.queue, error) : status;
+}
+
 void mmci_structured_run_destroy(mmci_structured_run *run) {
   if (run == NULL) return;
+  (void)mmci_structured_run_wait(run, NULL);
+  mmci_place_destroy(&run->place);
+  if (run->done != NULL) run->steps.ops->async->event_destroy(run->done);
   mmci_stepwise_close(&run->steps);
   free(run);
 }
@@ -61,13 +79,17 @@ typedef struct execution {
   mmci_structured_run *run;
   const mmc_matrix *factors;
   target out;
-  int64_t number; /* of the chain */
-  char *scratch;  /* what is left of it */
+  int64_t number;    /* of the chain */
+  int64_t first;     /* of the chain, where its matrices are those of the batch; else 0 */
+  char *scratch;     /* what is left of it */
+  int32_t product;   /* number of the product that comes next */
+  mmc_status status; /* of copies that were made on the way; the first that failed told why */
+  mmci_error *error;
 } execution;
 
 static view view_factor(const execution *e, int32_t i) {
   const mmc_chain *chain = e->run->steps.plan->chain;
-  mmc_matrix matrix = mmci_matrix_of_batch(&e->factors[i], chain->dtype, e->number);
+  mmc_matrix matrix = mmci_matrix_of_batch(&e->factors[i], chain->dtype, e->first);
   return (view){.data = matrix.data,
                 .form = mmci_factor_form(chain, i, &matrix, mmci_matrix_ld(&matrix), 0),
                 .rows = chain->dims[i],
@@ -93,9 +115,17 @@ static view view_transposed(const mmc_chain *chain, view x, bool conjugated) {
   return turned;
 }
 
-static void copy_to(const execution *e, const view *x, const target *to) {
-  mmci_copy(e->run->steps.plan->chain->dtype, x->rows, x->cols, x->data, &x->form, to->data, to->ld,
-            to->by_columns);
+static void copy_to(execution *e, const view *x, const target *to) {
+  if (e->status == MMC_OK)
+    e->status = mmci_place_copy(&e->run->place, x->rows, x->cols, x->data, &x->form, to->data,
+                                to->ld, to->by_columns, e->error);
+}
+
+/* Computes a product with structure, the next one of the step. */
+static mmc_status compute(execution *e, const mmci_structured *p, void *z, void *s, int64_t *pivot,
+                          mmci_error *error) {
+  if (e->status != MMC_OK) return e->status;
+  return mmci_place_compute(&e->run->place, e->product++, p, z, s, pivot, error);
 }
 
 /* Takes room for a matrix without gaps from the scratch. */
@@ -125,13 +155,21 @@ static mmc_status fail_pivot(const execution *e, int32_t first, int32_t last, bo
                    definite ? "not positive" : "zero", which);
 }
 
-static mmc_status fail_operand(const execution *e, const mmci_plan_step *step, bool right,
-                               bool definite, int64_t pivot, mmci_error *error) {
+/* Fails where the last product found a pivot of factors first to last, or leaves that to be seen
+ * at the end. */
+static mmc_status see_pivot(const execution *e, int32_t first, int32_t last, bool definite,
+                            int64_t pivot, mmci_error *error) {
+  mmci_place_blame(&e->run->place, first, last, definite);
+  return pivot == 0 ? MMC_OK : fail_pivot(e, first, last, definite, pivot, error);
+}
+
+static mmc_status see_operand(const execution *e, const mmci_plan_step *step, bool right,
+                              bool definite, int64_t pivot, mmci_error *error) {
   const mmci_plan *plan = e->run->steps.plan;
   const int32_t operand = right ? step->right : step->left, n = plan->chain->n;
-  if (operand < n) return fail_pivot(e, operand, operand, definite, pivot, error);
+  if (operand < n) return see_pivot(e, operand, operand, definite, pivot, error);
   const mmci_plan_step *made = &plan->steps[operand - n];
-  return fail_pivot(e, made->first, made->last, definite, pivot, error);
+  return see_pivot(e, made->first, made->last, definite, pivot, error);
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -158,7 +196,7 @@ static int64_t invert_diagonal(mmc_dtype dtype, const target *z) {
 }
 
 /* Forms the inverse of a square matrix where it lies. */
-static mmc_status invert(const execution *e, uint32_t traits, const target *z, int64_t *pivot,
+static mmc_status invert(execution *e, uint32_t traits, const target *z, int64_t *pivot,
                          mmci_error *error) {
   const mmc_dtype dtype = e->run->steps.plan->chain->dtype;
   mmci_structured p = {.dtype = dtype,
@@ -169,6 +207,7 @@ static mmc_status invert(const execution *e, uint32_t traits, const target *z, i
                        .inverts = true,
                        .traits = z->by_columns ? traits : mmci_traits_transpose(traits)};
   *pivot = 0;
+  if (e->run->place.on_device) return compute(e, &p, z->data, z->data, pivot, error);
   if (mmci_traits_have(traits, MMC_DIAGONAL)) {
     *pivot = invert_diagonal(dtype, z);
     return MMC_OK;
@@ -177,7 +216,7 @@ static mmc_status invert(const execution *e, uint32_t traits, const target *z, i
     mmci_transpose_square(dtype, z->data, z->rows, z->ld);
     return MMC_OK;
   }
-  return e->run->steps.ops->structured(e->run->steps.device, &p, z->data, z->data, pivot, error);
+  return compute(e, &p, z->data, z->data, pivot, error);
 }
 
 /* Returns an operand, or its inverse where that is formed first. */
@@ -200,9 +239,9 @@ static mmc_status take_operand(execution *e, int32_t s, int side, view *out, mmc
   int64_t pivot;
   copy_to(e, out, &formed);
   mmc_status status = invert(e, out->traits, &formed, &pivot, error);
-  if (status == MMC_OK && pivot != 0)
-    return fail_operand(e, step, side == 1, (out->traits & MMC_POSITIVE_DEFINITE) != 0, pivot,
-                        error);
+  if (status == MMC_OK)
+    status =
+        see_operand(e, step, side == 1, (out->traits & MMC_POSITIVE_DEFINITE) != 0, pivot, error);
   out->data = formed.data;
   out->form = (mmci_form){.ld = formed.ld};
   return status;
@@ -224,15 +263,15 @@ static mmc_status multiply_dense(const execution *e, int32_t s, const view *a, c
                     .b = right.form,
                     .ldc = c->ld,
                     .batch = 1};
+  if (run->place.on_device)
+    return mmci_stepwise_enqueue(&run->steps, s, &gemm, left.data, right.data, c->data, error);
   return mmci_stepwise_multiply(&run->steps, s, &gemm, left.data, right.data, c->data, error);
 }
 
-static void write_zeros(const execution *e, const target *c) {
-  const size_t size = mmc_dtype_size(e->run->steps.plan->chain->dtype);
+static mmc_status write_zeros(const execution *e, const target *c, mmci_error *error) {
   const int64_t lines = c->by_columns ? c->cols : c->rows,
                 length = c->by_columns ? c->rows : c->cols;
-  for (int64_t l = 0; l < lines && length > 0; l++)
-    memset((char *)c->data + (size_t)(l * c->ld) * size, 0, (size_t)length * size);
+  return mmci_place_zeros(&e->run->place, c->data, lines, length, c->ld, error);
 }
 
 /* Multiplies a line by one number, or elements with a number each: x[i] *= d[i * step]. */
@@ -374,11 +413,8 @@ static mmc_status multiply_mirrored(execution *e, const view *a, bool conjugated
                        .lds = s.ld,
                        .op = s.op,
                        .hermitian = conjugated};
-  if (a->cols == 0) {
-    write_zeros(e, c);
-    return MMC_OK;
-  }
-  return e->run->steps.ops->structured(e->run->steps.device, &p, c->data, s.data, &pivot, error);
+  if (a->cols == 0) return write_zeros(e, c, error);
+  return compute(e, &p, c->data, s.data, &pivot, error);
 }
 
 /* Computes C := op(A) B or B op(A), with the inverse where the kernel solves, where C is B. */
@@ -399,7 +435,7 @@ static mmc_status apply(execution *e, mmci_structure_kernel kernel, const view *
                        .traits = s.traits,
                        .hermitian = (s.traits & MMC_HERMITIAN) != 0,
                        .band = by_columns ? a->band : mmci_band_transpose(a->band)};
-  return e->run->steps.ops->structured(e->run->steps.device, &p, c->data, s.data, pivot, error);
+  return compute(e, &p, c->data, s.data, pivot, error);
 }
 
 /* Lays a banded matrix, which is to be factorised, as kernels take it, and applies its inverse to
@@ -447,8 +483,7 @@ static mmc_status apply_banded(execution *e, mmci_structure_kernel kernel, const
       copy_to(e, &element, &to);
     }
   }
-  return e->run->steps.ops->structured(e->run->steps.device, &p, c->data, packed.data, pivot,
-                                       error);
+  return compute(e, &p, c->data, packed.data, pivot, error);
 }
 
 /* These kernels take the matrix on the left only, so C is solved for as it then lies. */
@@ -542,7 +577,66 @@ static mmc_status multiply_apart(execution *e, mmci_structure_kernel kernel, con
                        .ldb = other.ld,
                        .b_op = other.op,
                        .b_band = by_columns ? rest : mmci_band_transpose(rest)};
-  return e->run->steps.ops->structured(e->run->steps.device, &p, c->data, s.data, pivot, error);
+  return compute(e, &p, c->data, s.data, pivot, error);
+}
+
+/* Does the same on a device, for kernels that take C and B as they lie alike; B may be C where
+ * these work on one element at a time. */
+static mmc_status multiply_alike(execution *e, mmci_structure_kernel kernel, const view *a,
+                                 const view *b, bool right, bool divides, const target *c,
+                                 int64_t *pivot, mmci_error *error) {
+  const bool by_columns = c->by_columns, is_scale = kernel == MMCI_STRUCTURE_SCALE;
+  view other = *b;
+  if (is_scale && (b->form.trans != by_columns || b->form.conj)) {
+    copy_to(e, b, c);
+    other.data = c->data;
+    other.form = (mmci_form){.ld = c->ld, .trans = by_columns};
+  } else if (!is_scale) {
+    other = lay_as(e, b, by_columns);
+  }
+  /* A permutation is real. A diagonal is its own transposed, so that it is conjugated by an op. */
+  view matrix = *a;
+  if (kernel == MMCI_STRUCTURE_PERMUTE) matrix.form.conj = false;
+  const placed s = is_scale ? (placed){.data = (void *)a->data,
+                                       .ld = a->form.ld,
+                                       .op = a->form.conj ? MMC_OP_H : MMC_OP_N,
+                                       .traits = a->traits}
+                            : place_operand(e, &matrix, !by_columns, false);
+  mmci_structured p = {.kernel = kernel,
+                       .dtype = e->run->steps.plan->chain->dtype,
+                       .rows = by_columns ? c->rows : c->cols,
+                       .cols = by_columns ? c->cols : c->rows,
+                       .ldz = c->ld,
+                       .lds = s.ld,
+                       .right = right == by_columns,
+                       .divides = divides,
+                       .op = s.op,
+                       .traits = s.traits,
+                       .band = by_columns ? a->band : mmci_band_transpose(a->band),
+                       .b = other.data,
+                       .ldb = other.form.ld};
+  return compute(e, &p, c->data, s.data, pivot, error);
+}
+
+static mmc_status multiply_on_device(execution *e, int32_t s, const view *special,
+                                     const view *other, const target *c, int64_t *pivot,
+                                     mmci_error *error) {
+  const mmci_structure_step *x = &e->run->steps.plan->structure->steps.steps[s];
+  const bool divides = x->kernel == MMCI_STRUCTURE_SCALE && !x->reversed && x->inverse[x->right] &&
+                       !x->formed[x->right];
+  switch (x->kernel) {
+    case MMCI_STRUCTURE_SCALE:
+    case MMCI_STRUCTURE_TRMM:
+    case MMCI_STRUCTURE_PERMUTE:
+    case MMCI_STRUCTURE_BAND:
+      return multiply_alike(e, x->kernel, special, other, x->right, divides, c, pivot, error);
+    case MMCI_STRUCTURE_GESV:
+      return apply_left(e, x->kernel, special, other, x->right, c, pivot, error);
+    default:
+      copy_to(e, other, c);
+      if (x->kernel == MMCI_STRUCTURE_COPY) return MMC_OK;
+      return apply(e, x->kernel, special, x->right, c, pivot, error);
+  }
 }
 
 /* Runs the kernel of a step on its operands, in the order in which they are multiplied. */
@@ -555,10 +649,14 @@ static mmc_status multiply(execution *e, int32_t s, const view *a, const view *b
     case MMCI_STRUCTURE_GEMM:
       return multiply_dense(e, s, a, b, c, error);
     case MMCI_STRUCTURE_ZERO:
-      write_zeros(e, c);
-      return MMC_OK;
+      return write_zeros(e, c, error);
     case MMCI_STRUCTURE_SYRK:
       return multiply_mirrored(e, a, x->conjugated, c, error);
+    default:
+      break;
+  }
+  if (e->run->place.on_device) return multiply_on_device(e, s, special, other, c, pivot, error);
+  switch (x->kernel) {
     case MMCI_STRUCTURE_SYSV:
     case MMCI_STRUCTURE_TBSV:
     case MMCI_STRUCTURE_PBSV:
@@ -600,6 +698,7 @@ static mmc_status run_step(execution *e, int32_t s, mmci_error *error) {
   const target c = target_of(e, s);
   view left, right;
   int64_t pivot;
+  e->product = s * MMCI_STEP_PRODUCTS;
   e->scratch =
       mmci_address(e->run->steps.workspace, (int64_t)plan->structure->scratch_offset_bytes);
   mmc_status status = take_operand(e, s, 0, &left, error);
@@ -611,46 +710,104 @@ static mmc_status run_step(execution *e, int32_t s, mmci_error *error) {
   if (status != MMC_OK) return status;
   const view *a = x->reversed ? &right : &left, *b = x->reversed ? &left : &right;
   status = multiply(e, s, a, b, &c, &pivot, error);
-  if (status == MMC_OK && pivot != 0)
-    return fail_operand(e, step, x->right, mmci_structure_is_cholesky(x->kernel), pivot, error);
+  if (status == MMC_OK) status = e->status;
+  if (status == MMC_OK)
+    status = see_operand(e, step, x->right, mmci_structure_is_cholesky(x->kernel), pivot, error);
   if (status != MMC_OK || !x->inverts) return status;
   status = invert(e, x->traits[2], &c, &pivot, error);
-  if (status == MMC_OK && pivot != 0)
-    return fail_pivot(e, step->first, step->last, (x->traits[2] & MMC_POSITIVE_DEFINITE) != 0,
-                      pivot, error);
-  return status;
+  if (status != MMC_OK) return status;
+  return see_pivot(e, step->first, step->last, (x->traits[2] & MMC_POSITIVE_DEFINITE) != 0, pivot,
+                   error);
 }
 
 /* Copies a chain's only factor, or forms its inverse. */
-static mmc_status run_alone(const execution *e, mmci_error *error) {
+static mmc_status run_alone(execution *e, mmci_error *error) {
   const mmci_structure_steps *list = &e->run->steps.plan->structure->steps;
   view only = view_factor(e, 0);
   int64_t pivot = 0;
   copy_to(e, &only, &e->out);
-  if (!list->inverts) return MMC_OK;
+  if (e->status != MMC_OK || !list->inverts) return e->status;
   mmc_status status = invert(e, list->traits, &e->out, &pivot, error);
+  if (status != MMC_OK) return status;
+  return see_pivot(e, 0, 0, (list->traits & MMC_POSITIVE_DEFINITE) != 0, pivot, error);
+}
+
+/* Executes chain number i of the batch. */
+static mmc_status run_chain(mmci_structured_run *run, const mmc_matrix *factors,
+                            const mmc_matrix *out, int64_t i, mmci_error *error) {
+  const mmc_chain *chain = run->steps.plan->chain;
+  mmci_structured_place *place = &run->place;
+  const mmc_matrix *here = factors;
+  mmc_matrix result = mmci_matrix_of_batch(out, chain->dtype, i);
+  mmc_status status = MMC_OK;
+  if (place->on_device) {
+    status = mmci_place_bring(place, factors, out, i, &here, error);
+    result = here[chain->n];
+  }
+  execution e = {.run = run,
+                 .factors = here,
+                 .out = {result.data, result.rows, result.cols, mmci_matrix_ld(&result),
+                         result.layout == MMC_COL_MAJOR},
+                 .number = i,
+                 .first = place->on_device ? 0 : i,
+                 .error = error};
+  if (status == MMC_OK && chain->n == 1) status = run_alone(&e, error);
+  for (int32_t s = 0; s < run->steps.plan->step_count && status == MMC_OK; s++) {
+    status = run_step(&e, s, error);
+    mmci_interrupt_done((double)s / run->steps.plan->step_count);
+    if (status == MMC_OK && mmci_interrupted())
+      status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped by the progress callback");
+  }
+  if (status != MMC_OK || !place->on_device) return status;
+  int64_t pivot;
+  mmci_structured_blame blame = {0};
+  status = mmci_place_settle(place, out, i, &pivot, &blame, error);
   if (status != MMC_OK || pivot == 0) return status;
-  return fail_pivot(e, 0, 0, (list->traits & MMC_POSITIVE_DEFINITE) != 0, pivot, error);
+  return fail_pivot(&e, blame.first, blame.last, blame.definite, pivot, error);
+}
+
+static mmc_status run_chains(mmci_structured_run *run, const mmc_matrix *factors,
+                             const mmc_matrix *out, mmci_error *error) {
+  const mmc_chain *chain = run->steps.plan->chain;
+  mmc_status status = MMC_OK;
+  mmci_place_begin(&run->place);
+  for (int64_t i = 0; i < chain->batch && status == MMC_OK; i++)
+    status = run_chain(run, factors, out, i, error);
+  return status;
 }
 
 mmc_status mmci_structured_run_execute(mmci_structured_run *run, const mmc_matrix *factors,
                                        const mmc_matrix *out, mmci_error *error) {
-  const mmc_chain *chain = run->steps.plan->chain;
-  mmc_status status = mmci_matrices_check(chain, factors, out, error);
-  for (int64_t i = 0; i < chain->batch && status == MMC_OK; i++) {
-    const mmc_matrix result = mmci_matrix_of_batch(out, chain->dtype, i);
-    execution e = {.run = run,
-                   .factors = factors,
-                   .out = {result.data, result.rows, result.cols, mmci_matrix_ld(&result),
-                           result.layout == MMC_COL_MAJOR},
-                   .number = i};
-    if (chain->n == 1) status = run_alone(&e, error);
-    for (int32_t s = 0; s < run->steps.plan->step_count && status == MMC_OK; s++) {
-      status = run_step(&e, s, error);
-      mmci_interrupt_done((double)s / run->steps.plan->step_count);
-      if (status == MMC_OK && mmci_interrupted())
-        status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped by the progress callback");
-    }
-  }
-  return status;
+  mmc_status status = mmci_matrices_check(run->steps.plan->chain, factors, out, error);
+  if (status == MMC_OK) status = mmci_structured_run_wait(run, error);
+  if (status != MMC_OK) return status;
+  status = run_chains(run, factors, out, error);
+  if (!run->place.on_device) return status;
+  /* What was enqueued before a failure is done before the caller's matrices go. */
+  const mmc_status done = run->steps.ops->sync(run->steps.queue, status == MMC_OK ? error : NULL);
+  return status == MMC_OK ? done : status;
+}
+
+mmc_status mmci_structured_run_enqueue(mmci_structured_run *run, void *stream,
+                                       const mmc_matrix *factors, const mmc_matrix *out,
+                                       mmci_error *error) {
+  const mmci_device_async *async = run->steps.ops->async;
+  const int32_t n = run->steps.plan->chain->n;
+  if (async == NULL) return mmci_structured_run_execute(run, factors, out, error);
+  mmc_status status = mmci_matrices_check(run->steps.plan->chain, factors, out, error);
+  if (status != MMC_OK) return status;
+  if (async->is_capturing(run->steps.device, stream))
+    return mmci_fail_argument(error, MMC_E_ARG, "stream",
+                              "expected one that is not being captured, as factors have structure");
+  async->queue_attach(run->steps.queue, stream);
+  if (run->is_pending) status = async->event_wait(run->steps.queue, run->done, error);
+  if (status == MMC_OK) status = run_chains(run, factors, out, error);
+  mmc_status done = MMC_OK;
+  run->is_pending = status == MMC_OK && !mmci_matrices_on_host(n, factors, out);
+  if (run->is_pending)
+    done = async->event_record(run->steps.queue, run->done, error);
+  else
+    done = run->steps.ops->sync(run->steps.queue, status == MMC_OK ? error : NULL);
+  async->queue_detach(run->steps.queue);
+  return status == MMC_OK ? done : status;
 }

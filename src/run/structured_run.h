@@ -1,5 +1,5 @@
-/* structured_run.h: executes a plan whose factors have structure, on host memory, chain by chain.
- */
+/* structured_run.h: executes a plan whose factors have structure, chain by chain, in the host's
+ * memory or in that of a device. */
 #ifndef MMCI_STRUCTURED_RUN_H
 #define MMCI_STRUCTURED_RUN_H
 
@@ -14,9 +14,15 @@ mmc_status mmci_structured_run_create(const mmci_plan *plan, const mmci_device_o
                                       mmci_error *error);
 void mmci_structured_run_destroy(mmci_structured_run *run);
 
-/* Executes with matrices that have been checked. Returns E_ARG where a matrix to be inverted is
- * singular or not definite, and names it; E_NOMEM, E_DEVICE, E_INTERRUPTED. */
+/* Executes. Returns E_ARG where a matrix to be inverted is singular or not definite, and names it;
+ * E_NOMEM, E_DEVICE, E_INTERRUPTED. */
 mmc_status mmci_structured_run_execute(mmci_structured_run *run, const mmc_matrix *factors,
                                        const mmc_matrix *out, mmci_error *error);
+/* Does the same on the caller's stream, and leaves the work to it where no pivot is to be seen and
+ * no matrix is on the host. */
+mmc_status mmci_structured_run_enqueue(mmci_structured_run *run, void *stream,
+                                       const mmc_matrix *factors, const mmc_matrix *out,
+                                       mmci_error *error);
+mmc_status mmci_structured_run_wait(mmci_structured_run *run, mmci_error *error);
 
 #endif

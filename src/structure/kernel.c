@@ -128,6 +128,16 @@ const mmci_structure_share mmci_structure_shares[MMCI_STRUCTURE_PIECES] = {
     [MMCI_PIECE_GETRI] = {1.1, 180},  [MMCI_PIECE_SYTRI] = {0.8, 90},
 };
 
+/* Those of a device were measured on an H200 with cuBLAS 13 and cuSOLVER 12, in f32 and f64, sides
+ * 512 to 8192 times as many columns. Inverses are solved for there, with the identity. */
+const mmci_structure_share mmci_structure_device_shares[MMCI_STRUCTURE_PIECES] = {
+    [MMCI_PIECE_SYRK] = {0.45, 500},   [MMCI_PIECE_TRMM] = {0.45, 700},
+    [MMCI_PIECE_TRSM] = {0.4, 3600},   [MMCI_PIECE_POTRF] = {0.1, 4500},
+    [MMCI_PIECE_GETRF] = {0.5, 26000}, [MMCI_PIECE_TRTRI] = {0.4, 3600},
+    [MMCI_PIECE_POTRI] = {0.9, 11700}, [MMCI_PIECE_GETRI] = {1.3, 33200},
+    [MMCI_PIECE_SYTRI] = {1.3, 33200},
+};
+
 /* Returns the seconds of a piece of work with a matrix of this side and so many other lines. Small
  * triangles are slow: what lies beside the diagonal is a product, and blocks of the diagonal are
  * not. */
@@ -220,6 +230,7 @@ typedef struct choices {
 
 static void put(choices *c, mmci_structure_kernel kernel, bool right, mmci_u128 count,
                 double seconds) {
+  if ((c->prices->lacks >> kernel & 1) != 0) return;
   if (c->prices->gemm_s == NULL) seconds = 0;
   c->out[c->count++] = (mmci_structure_choice){kernel, right, {count, seconds}};
 }

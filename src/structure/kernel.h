@@ -40,6 +40,8 @@ typedef struct mmci_structure_share {
 } mmci_structure_share;
 
 extern const mmci_structure_share mmci_structure_shares[MMCI_STRUCTURE_PIECES]; /* of no machine */
+/* Those of a device with memory of its own. */
+extern const mmci_structure_share mmci_structure_device_shares[MMCI_STRUCTURE_PIECES];
 
 /* Prices products for seconds; gemm_s is NULL where only multiplications are asked for. */
 typedef struct mmci_structure_prices {
@@ -47,6 +49,7 @@ typedef struct mmci_structure_prices {
   /* Returns the seconds of one GEMM. */
   double (*gemm_s)(const void *user, int64_t m, int64_t k, int64_t n);
   const mmci_structure_share *shares; /* MMCI_STRUCTURE_PIECES */
+  uint32_t lacks;                     /* 1 << kernel for each one that is not there */
   double bytes_per_s, launch_s;       /* of copies, and of every call */
   int64_t element_bytes;
   bool is_complex;

@@ -131,8 +131,8 @@ static uint64_t bytes_of_band(const mmci_structure_step *step, mmc_dtype dtype, 
   return widths > INT64_MAX / 4 ? UINT64_MAX : bytes_of(dtype, 2 * widths + 1, side);
 }
 
-uint64_t mmci_structure_scratch(const mmci_structure_step *step, mmc_dtype dtype, int64_t m,
-                                int64_t k, int64_t n) {
+uint64_t mmci_structure_scratch(const mmci_structure_step *step, mmc_dtype dtype, bool on_device,
+                                int64_t m, int64_t k, int64_t n) {
   const uint64_t result = bytes_of(dtype, m, n);
   const uint64_t left = bytes_of(dtype, m, k), right = bytes_of(dtype, k, n);
   const uint64_t operand = step->right ? right : left, other = step->right ? left : right;
@@ -140,6 +140,11 @@ uint64_t mmci_structure_scratch(const mmci_structure_step *step, mmc_dtype dtype
   uint64_t bytes = 0;
   if (step->formed[0]) bytes = add(bytes, left);
   if (step->formed[1]) bytes = add(bytes, right);
+  /* There products are computed apart from their operands, and LU is solved with from the left. */
+  if (on_device && step->kernel == MMCI_STRUCTURE_TRMM) bytes = add(bytes, other);
+  if (on_device && step->kernel == MMCI_STRUCTURE_GESV) bytes = add(bytes, result);
+  if (on_device && step->kernel == MMCI_STRUCTURE_BAND && mmci_dtype_is_complex(dtype))
+    bytes = add(bytes, operand);
   switch (step->kernel) {
     case MMCI_STRUCTURE_SYSV:
       bytes = add(bytes, result); /* fall through */

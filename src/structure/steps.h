@@ -44,9 +44,9 @@ void mmci_structure_steps_destroy(mmci_structure_steps *steps);
  * is split. */
 int32_t mmci_structure_split(const mmci_structure_table *table, int32_t i, int32_t j);
 
-/* Returns the bytes that a step of an m x k by k x n product takes besides its result; 0 for those
- * that need none. */
-uint64_t mmci_structure_scratch(const mmci_structure_step *step, mmc_dtype dtype, int64_t m,
-                                int64_t k, int64_t n);
+/* Returns the bytes that a step of an m x k by k x n product takes besides its result, on a device
+ * with memory of its own or on the host; 0 for those that need none. */
+uint64_t mmci_structure_scratch(const mmci_structure_step *step, mmc_dtype dtype, bool on_device,
+                                int64_t m, int64_t k, int64_t n);
 
 #endif

@@ -1,6 +1,7 @@
 /* cuda_faults.h: put before every C source of the CUDA module in a build for tests: of all calls
- * that can fail, of CUDA, cuBLAS and for memory, the one that mmci_fault_at() names does. A call
- * that ends something is made all the same. What kernels' files call, too, cuda_faults.c wraps. */
+ * that can fail, of CUDA, cuBLAS, cuSOLVER and for memory, the one that mmci_fault_at() names does.
+ * A call that ends something is made all the same. What kernels' files call, too, cuda_faults.c
+ * wraps. */
 #ifndef CUDA_FAULTS_H
 #define CUDA_FAULTS_H
 
@@ -37,6 +38,7 @@ __attribute__((visibility("default"))) int mmci_fault_at(int call);
 #define cudaMemGetInfo(...) MMCI_FAULT_OR(cudaMemGetInfo(__VA_ARGS__))
 #define cudaMemcpy(...) MMCI_FAULT_OR(cudaMemcpy(__VA_ARGS__))
 #define cudaMemset(...) MMCI_FAULT_OR(cudaMemset(__VA_ARGS__))
+#define cudaMemsetAsync(...) MMCI_FAULT_OR(cudaMemsetAsync(__VA_ARGS__))
 #define cudaMemcpy2DAsync(...) MMCI_FAULT_OR(cudaMemcpy2DAsync(__VA_ARGS__))
 #define cudaMemcpyAsync(...) MMCI_FAULT_OR(cudaMemcpyAsync(__VA_ARGS__))
 #define cudaOccupancyMaxActiveBlocksPerMultiprocessor(...) \
@@ -59,6 +61,7 @@ __attribute__((visibility("default"))) int mmci_fault_at(int call);
 #define cudaStreamDestroy(...) MMCI_FAULT_AFTER(cudaStreamDestroy(__VA_ARGS__))
 #define cudaStreamEndCapture(...) MMCI_FAULT_AFTER(cudaStreamEndCapture(__VA_ARGS__))
 #define MMCI_CUBLAS_CALL(call) (mmci_fault() ? CUBLAS_STATUS_INTERNAL_ERROR : (call))
+#define MMCI_CUSOLVER_CALL(call) (mmci_fault() ? CUSOLVER_STATUS_INTERNAL_ERROR : (call))
 #define mmci_alloc_zeroed(...) (mmci_fault() ? NULL : mmci_alloc_zeroed(__VA_ARGS__))
 #define pthread_create(...) (mmci_fault() ? 1 : pthread_create(__VA_ARGS__))
 

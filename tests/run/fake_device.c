@@ -63,6 +63,11 @@ struct mmci_group_kernel {
   mmci_group *chain;
 };
 
+struct mmci_structured_kernel {
+  mmci_device *device;
+  mmci_structured product;
+};
+
 struct mmci_event {
   mmci_device *device;
   bool is_recorded;
@@ -561,6 +566,77 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
   FAILING(queue->device, "enqueue", error, put_product(queue, kernel, a, b, c));
 }
 
+/* ---- structure ------------------------------------------------------------------------------- */
+
+/* It lacks what the CUDA device lacks. */
+static uint32_t structured_lacks(const mmci_device *device, mmc_dtype dtype) {
+  (void)device, (void)dtype;
+  return 1u << MMCI_STRUCTURE_SYSV | 1u << MMCI_STRUCTURE_SYMV | 1u << MMCI_STRUCTURE_BLOCKS |
+         1u << MMCI_STRUCTURE_TBSV | 1u << MMCI_STRUCTURE_PBSV | 1u << MMCI_STRUCTURE_GTSV |
+         1u << MMCI_STRUCTURE_GBSV;
+}
+
+static mmc_status structured_check(mmci_device *device, const mmci_structured *ask,
+                                   mmci_error *error) {
+  if ((structured_lacks(device, ask->dtype) >> ask->kernel & 1) == 0) return MMC_OK;
+  return mmci_fail(error, MMC_E_UNSUPPORTED, "the fake device has no such kernel");
+}
+
+static mmc_status structured_prepare(mmci_device *device, const mmci_structured *product,
+                                     mmci_structured_kernel **out, mmci_error *error) {
+  if (is_to_fail(device)) return fail(error, MMC_E_DEVICE, "structured_prepare");
+  mmci_structured_kernel *kernel = malloc(sizeof *kernel);
+  if (kernel == NULL) abort();
+  *kernel = (mmci_structured_kernel){.device = device, .product = *product};
+  device->kernels_alive++;
+  *out = kernel;
+  return MMC_OK;
+}
+
+static void structured_release(mmci_structured_kernel *kernel) {
+  kernel->device->kernels_alive--;
+  free(kernel);
+}
+
+static mmc_status put_structured(mmci_queue *queue, const mmci_structured_kernel *kernel, void *z,
+                                 void *s, const void *b, int32_t *pivot) {
+  const mmci_structured *p = &kernel->product;
+  mmci_device *device = queue->device;
+  const size_t size = mmc_dtype_size(p->dtype), alignment = alignment_of(p->dtype);
+  const bool is_mirrored = p->kernel == MMCI_STRUCTURE_SYRK && !p->inverts;
+  const bool is_apart = !p->inverts && p->kernel != MMCI_STRUCTURE_SYRK &&
+                        (p->kernel < MMCI_STRUCTURE_TRSM || p->kernel > MMCI_STRUCTURE_GESV);
+  const bool overwrites = p->kernel == MMCI_STRUCTURE_POSV || p->kernel == MMCI_STRUCTURE_GESV;
+  const int64_t side = p->right ? p->cols : p->rows, turned = p->op != MMC_OP_N;
+  fake_span spans[] = {span_of(z, p->cols, p->rows, p->ldz, size),
+                       is_mirrored ? span_of(s, turned ? p->rows : p->depth,
+                                             turned ? p->depth : p->rows, p->lds, size)
+                                   : span_of(s, p->inverts ? 0 : side, side, p->lds, size),
+                       span_of(b, is_apart ? p->cols : 0, p->rows, p->ldb, size),
+                       span_of(pivot, mmci_structured_has_pivot(p) ? 1 : 0, 1, 1, sizeof *pivot)};
+  const bool in_place = p->kernel == MMCI_STRUCTURE_SCALE && b == z;
+  if (fake_spans_meet(&spans[0], &spans[1]) || (!in_place && fake_spans_meet(&spans[0], &spans[2])))
+    fake_blame(device->work, "structured: an operand overlaps Z");
+  fake_node node = {
+      .kind = FAKE_STRUCTURED,
+      .structured = *p,
+      .accesses = {access_to(device, spans[0], true, false, alignment, "structured: Z"),
+                   access_to(device, spans[1], overwrites, false, alignment, "structured: S"),
+                   access_to(device, spans[2], false, false, alignment, "structured: B"),
+                   access_to(device, spans[3], true, false, sizeof *pivot, "structured: pivot")},
+      .access_count = 4};
+  device->counts.products++;
+  put(device, queue->stream, &node, 0);
+  return MMC_OK;
+}
+
+static mmc_status structured_enqueue(mmci_queue *queue, const mmci_structured_kernel *kernel,
+                                     void *z, void *s, const void *b, int32_t *pivot,
+                                     mmci_error *error) {
+  FAILING(queue->device, "structured_enqueue", error,
+          put_structured(queue, kernel, z, s, b, pivot));
+}
+
 /* ---- chains ---------------------------------------------------------------------------------- */
 
 static bool group_supports(const mmci_device *device, const mmci_group *chain) {
@@ -809,6 +885,11 @@ const mmci_device_ops mmci_device_fake = {
     .queue_close = queue_close,
     .enqueue = enqueue,
     .sync = queue_sync,
+    .structured_lacks = structured_lacks,
+    .structured_check = structured_check,
+    .structured_prepare = structured_prepare,
+    .structured_enqueue = structured_enqueue,
+    .structured_release = structured_release,
     .group_supports = group_supports,
     .group_name = group_name,
     .group_prepare = group_prepare,

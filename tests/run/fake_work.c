@@ -8,6 +8,7 @@
 
 #include "../random.h"
 #include "device/ref/ref.h"
+#include "fake_structured.h"
 #include "plain_chain.h"
 
 void fake_blame(fake_work *work, const char *format, ...) {
@@ -246,6 +247,10 @@ static void do_node(fake_work *work, fake_node *node) {
       break;
     case FAKE_RESIZE:
       do_resize(work, node);
+      break;
+    case FAKE_STRUCTURED:
+      fake_structured(&node->structured, bytes_of(work, node, 0), bytes_of(work, node, 1),
+                      bytes_of(work, node, 2), (int32_t *)(void *)bytes_of(work, node, 3));
       break;
     case FAKE_UPLOAD:
     case FAKE_DOWNLOAD:

@@ -18,6 +18,7 @@ typedef enum fake_kind {
   FAKE_CHAIN,
   FAKE_COPY,
   FAKE_RESIZE,
+  FAKE_STRUCTURED,
   FAKE_UPLOAD,
   FAKE_DOWNLOAD,
   FAKE_WRITE, /* of bytes of its own, to the device or the host */
@@ -53,7 +54,8 @@ typedef struct fake_node {
                                           from, to */
   int access_count;
   mmci_gemm gemm;
-  mmci_group *chain; /* its own */
+  mmci_group *chain;          /* its own */
+  mmci_structured structured; /* accesses are of z, s, b and the pivot */
   fake_copy copy;
   fake_resize resize;
   char *bytes; /* of a write; of an upload that reads at once; of a download on its way */

@@ -16,6 +16,20 @@
   X(cublasSetMathMode)               \
   X(cublasGemmEx_64)                 \
   X(cublasGemmStridedBatchedEx_64)   \
+  X(cublasSsyrk_v2_64)               \
+  X(cublasDsyrk_v2_64)               \
+  X(cublasCsyrk_v2_64)               \
+  X(cublasZsyrk_v2_64)               \
+  X(cublasCherk_v2_64)               \
+  X(cublasZherk_v2_64)               \
+  X(cublasStrmm_v2_64)               \
+  X(cublasDtrmm_v2_64)               \
+  X(cublasCtrmm_v2_64)               \
+  X(cublasZtrmm_v2_64)               \
+  X(cublasStrsm_v2_64)               \
+  X(cublasDtrsm_v2_64)               \
+  X(cublasCtrsm_v2_64)               \
+  X(cublasZtrsm_v2_64)               \
   X(cublasGetProperty)               \
   X(cublasGetStatusString)           \
   X(cublasLtCreate)                  \

@@ -11,6 +11,7 @@
 #include "device/cuda/cublas.h"
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/element_bytes.h"
+#include "device/cuda/structured/cusolver.h"
 #include "device/device.h"
 
 typedef struct mmci_ring mmci_ring;
@@ -22,6 +23,7 @@ struct mmci_device {
   /* These are made when first asked for, under the lock. */
   pthread_mutex_t lock;
   mmci_cublas *cublas;
+  mmci_cusolver *cusolver;
   mmci_ring *ring;
 };
 
@@ -33,6 +35,12 @@ struct mmci_queue {
   bool handle_elsewhere; /* the handle still works on another stream */
   void *workspace;       /* workspace of all products, which are computed one after another */
   size_t workspace_bytes;
+  /* What products with structure take, made when first asked for. */
+  const mmci_cusolver *cusolver;
+  cusolverDnHandle_t solver;
+  cusolverDnParams_t solver_params;
+  void *room, *host_room;
+  size_t room_bytes, host_room_bytes;
   atomic_int downloads; /* downloads that are in the ring, on their way to the host's memory */
   atomic_bool lost;     /* a download failed where nobody could be told */
 };
@@ -118,6 +126,18 @@ mmc_status mmci_cuda_chain_prepare(mmci_device *device, const mmci_group *chain,
 void mmci_cuda_chain_release(mmci_group_kernel *kernel);
 mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
                                    const void *const *operands, void *c, mmci_error *error);
+
+/* ---- structured/structured.c ----------------------------------------------------------------- */
+
+uint32_t mmci_cuda_structured_lacks(const mmci_device *device, mmc_dtype dtype);
+mmc_status mmci_cuda_structured_check(mmci_device *device, const mmci_structured *ask,
+                                      mmci_error *error);
+mmc_status mmci_cuda_structured_prepare(mmci_device *device, const mmci_structured *product,
+                                        mmci_structured_kernel **out, mmci_error *error);
+mmc_status mmci_cuda_structured_enqueue(mmci_queue *queue, const mmci_structured_kernel *kernel,
+                                        void *z, void *s, const void *b, int32_t *pivot,
+                                        mmci_error *error);
+void mmci_cuda_structured_release(mmci_structured_kernel *kernel);
 
 /* ---- scan/cuda_scan.c ------------------------------------------------------------------------ */
 

@@ -77,10 +77,11 @@ static mmc_status open_device(int index, mmci_device **out, mmci_error *error) {
 static void close_device(mmci_device *device) {
   if (device == NULL) return;
   /* Only what was used of the runtime has to be released, so that opening alone starts nothing. */
-  if (device->cublas != NULL || device->ring != NULL) {
+  if (device->cublas != NULL || device->cusolver != NULL || device->ring != NULL) {
     MMCI_CUDA_ON_ANYHOW(device);
     mmci_cuda_ring_destroy(device->ring);
     mmci_cublas_unload(device->cublas);
+    mmci_cusolver_unload(device->cusolver);
   }
   pthread_mutex_destroy(&device->lock);
   free(device);
@@ -188,6 +189,11 @@ static const mmci_device_ops OPS = {
     .group_prepare = mmci_cuda_chain_prepare,
     .group_release = mmci_cuda_chain_release,
     .group_enqueue = mmci_cuda_chain_enqueue,
+    .structured_lacks = mmci_cuda_structured_lacks,
+    .structured_check = mmci_cuda_structured_check,
+    .structured_prepare = mmci_cuda_structured_prepare,
+    .structured_enqueue = mmci_cuda_structured_enqueue,
+    .structured_release = mmci_cuda_structured_release,
     .alloc = mmci_cuda_alloc,
     .dealloc = mmci_cuda_dealloc,
     .async = &mmci_cuda_async,

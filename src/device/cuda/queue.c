@@ -60,6 +60,11 @@ void mmci_cuda_queue_close(mmci_queue *queue) {
     mmci_cuda_ignore(cudaStreamSynchronize(queue->own));
   }
   if (queue->handle != NULL) (void)queue->cublas->cublasDestroy_v2(queue->handle);
+  if (queue->solver_params != NULL)
+    (void)queue->cusolver->cusolverDnDestroyParams(queue->solver_params);
+  if (queue->solver != NULL) (void)queue->cusolver->cusolverDnDestroy(queue->solver);
+  if (queue->room != NULL) mmci_cuda_ignore(cudaFree(queue->room));
+  free(queue->host_room);
   if (queue->workspace != NULL) mmci_cuda_ignore(cudaFree(queue->workspace));
   if (queue->own != NULL) mmci_cuda_ignore(cudaStreamDestroy(queue->own));
   free(queue);
