@@ -1,9 +1,9 @@
 """Chains with structure on a GPU beside PyTorch as it is written down, answers checked:
 python3 bench/bench_structure_gpu.py [SIDE [REPEATS]] (4096, 20).
 
-Both work on the same tensors on the current CUDA device, in float32 without TF32 and in float64; turns of the two alternate,
-and the least of all is told, by the device's clock. The error is that of ours in float64's residual, over the greatest
-element. Exit status 77: no PyTorch or no CUDA device; 1: an answer is wrong.
+Both work on the same tensors on the current CUDA device, in float32 without TF32 and in float64; turns of the
+two alternate, and the least of all is told, by the device's clock. The error is that of ours in float64's
+residual, over the greatest element. Exit status 77: no PyTorch or no CUDA device; 1: an answer is wrong.
 """
 
 import sys
@@ -23,6 +23,10 @@ def seconds(run):
     end.record()
     end.synchronize()
     return begin.elapsed_time(end) * 1e-3
+
+
+def by_cholesky(b, s):
+    return torch.cholesky_solve(b, torch.linalg.cholesky(s))
 
 
 def cases(side, dtype):
@@ -46,7 +50,7 @@ def cases(side, dtype):
         ("L B", lambda: dot([lower(low), b]), lambda: low @ b, [], [low, b], 1.3),
         ("D A D", lambda: dot([diagonal(d), a, diagonal(d)]), lambda: d @ a @ d, [], [d, a, d], 5),
         ("L^-1 B", lambda: dot([inv(lower(low)), b]), lambda: solve(low, b, upper=False), [low], [b], 1),
-        ("SPD^-1 B", lambda: dot([inv(spd(s)), b]), lambda: torch.cholesky_solve(b, torch.linalg.cholesky(s)), [s], [b], 1),
+        ("SPD^-1 B", lambda: dot([inv(spd(s)), b]), lambda: by_cholesky(b, s), [s], [b], 1),
         ("SPD^-1 B, solve", lambda: dot([inv(spd(s)), b]), lambda: torch.linalg.solve(s, b), [s], [b], 1),
         ("G^-1 B, solve", lambda: dot([inv(g), b]), lambda: torch.linalg.solve(g, b), [g], [b], 1),
     ]
@@ -83,10 +87,8 @@ def main():
                 continue
             wrong += not error <= 1e3 * torch.finfo(dtype).eps
             ratio = best[1] / best[0]
-            print(
-                f"{str(dtype)[6:]:8}{name:18}{best[0] * 1e3:9.3f} ms{best[1] * 1e3:9.3f} ms{ratio:8.2f}{asked:8.1f}{error:10.1e}",
-                flush=True,
-            )
+            times = f"{best[0] * 1e3:9.3f} ms{best[1] * 1e3:9.3f} ms{ratio:8.2f}{asked:8.1f}"
+            print(f"{str(dtype)[6:]:8}{name:18}{times}{error:10.1e}", flush=True)
     return wrong != 0
 
 

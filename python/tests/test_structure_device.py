@@ -54,7 +54,10 @@ def _chains(m):
         (lambda t: [inv(lower(t["lower"])), t["tall"]], np.linalg.solve(m["lower"], m["tall"])),
         (lambda t: [inv(spd(t["spd"])), t["tall"]], np.linalg.solve(m["spd"], m["tall"])),
         (lambda t: [inv(t["general"]), t["tall"]], np.linalg.solve(m["general"], m["tall"])),
-        (lambda t: [diagonal(t["diagonal"]), t["spd"], diagonal(t["diagonal"])], m["diagonal"] @ m["spd"] @ m["diagonal"]),
+        (
+            lambda t: [diagonal(t["diagonal"]), t["spd"], diagonal(t["diagonal"])],
+            m["diagonal"] @ m["spd"] @ m["diagonal"],
+        ),
         (lambda t: [mmchain.Factor(t["tall"]), mmchain.Factor(t["tall"]).H], m["tall"] @ m["tall"].conj().T),
         (lambda t: [inv(t["general"])], np.linalg.inv(m["general"])),
         (lambda t: [inv(t["general"]), t["tall"][:, 0]], np.linalg.solve(m["general"], m["tall"][:, 0])),
@@ -93,7 +96,8 @@ def test_host_arrays_are_brought():
         plan = mmchain.plan([mmchain.inv(mmchain.lower(np.eye(4))), np.ones((4, 2))], device="cuda")
     except (ImportError, NotImplementedError, RuntimeError, ValueError):
         pytest.skip("no CUDA device")
-    np.testing.assert_array_equal(plan.execute([mmchain.inv(mmchain.lower(np.eye(4))), np.ones((4, 2))]), np.ones((4, 2)))
+    product = plan.execute([mmchain.inv(mmchain.lower(np.eye(4))), np.ones((4, 2))])
+    np.testing.assert_array_equal(product, np.ones((4, 2)))
 
 
 def test_gradients_on_cuda():

@@ -41,7 +41,7 @@ mmc_status mmci_structured_run_create(const mmci_plan *plan, const mmci_device_o
 }
 
 mmc_status mmci_structured_run_wait(mmci_structured_run *run, mmci_error *error) {
-  if (!run->is_pending) return MMC_OK;
+  if (!run->is_pending || run->steps.ops->async == NULL) return MMC_OK;
   run->is_pending = false;
   mmc_status status = run->steps.ops->async->event_wait(run->steps.queue, run->done, error);
   return status == MMC_OK ? run->steps.ops->sync(run->steps.queue, error) : status;
