@@ -54,7 +54,7 @@ static double greatest(mmc_dtype dtype, int64_t lines, int64_t length, const voi
   const int64_t count = reals_of(dtype, length), pitch = reals_of(dtype, ld);
   float f32 = 0;
   double f64 = 0;
-  for (int64_t l = 0; l < lines; l++)
+  for (int64_t l = 0; l < lines && count > 0; l++)
     if (is_single(dtype))
       f32 = greatest_f32(count, (const float *)data + l * pitch, only_finite, f32);
     else
@@ -86,7 +86,7 @@ SCALE(f64, double, ldexp)
 void mmci_scale_by(mmc_dtype dtype, int64_t lines, int64_t length, void *data, int64_t ld,
                    int exponent) {
   const int64_t count = reals_of(dtype, length), pitch = reals_of(dtype, ld);
-  for (int64_t l = 0; l < lines; l++)
+  for (int64_t l = 0; l < lines && count > 0; l++)
     if (is_single(dtype))
       scale_f32(count, (float *)data + l * pitch, exponent);
     else

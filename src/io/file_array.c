@@ -114,6 +114,23 @@ static void copy_reals(void *to, const unsigned char *from, size_t count, size_t
   }
 }
 
+/* A byte has no order, whatever the file says. */
+static bool is_foreign(const mmci_file_array *array, size_t real_size) {
+  return array->foreign && real_size > 1;
+}
+
+static size_t real_size_of(const mmci_file_array *array) {
+  const size_t size = mmc_dtype_size(array->dtype);
+  return mmci_dtype_is_complex(array->dtype) ? size / 2 : size;
+}
+
+void mmci_file_array_turn(mmci_file_array *array) {
+  size_t count;
+  const size_t real_size = real_size_of(array), parts = mmc_dtype_size(array->dtype) / real_size;
+  if (array->copy != NULL && is_foreign(array, real_size) && count_elements(array, &count))
+    copy_reals(array->copy, array->copy, count * parts, real_size, true);
+}
+
 /* Reverses the order of the dimensions: the first runs fastest in from, the last in to. */
 static void to_c_order(const mmci_file_array *array, const unsigned char *from, size_t count,
                        unsigned char *to) {
@@ -152,10 +169,10 @@ mmc_status mmci_file_array_place(mmci_file_array *array, size_t offset, mmci_err
                      s->shown, s->have, end);
 
   size_t element_size = mmc_dtype_size(array->dtype);
-  size_t real_size = mmci_dtype_is_complex(array->dtype) ? element_size / 2 : element_size;
+  size_t real_size = real_size_of(array);
   unsigned char *data = s->bytes + offset;
   bool turned = array->fortran_order && array->ndim > 2;
-  bool foreign = array->foreign && real_size > 1; /* a byte has no order, whatever the file says */
+  bool foreign = is_foreign(array, real_size);
   mmci_source_finish(s);
   if (!turned && !foreign && (uintptr_t)data % real_size == 0) {
     array->matrix.data = data;

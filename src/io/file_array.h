@@ -47,5 +47,8 @@ mmc_status mmci_file_array_place(mmci_file_array *array, size_t offset, mmci_err
  * Returns: E_FORMAT (no compression makes so much of so little), E_NOMEM. */
 mmc_status mmci_file_array_allocate(mmci_file_array *array, uint64_t stored_bytes,
                                     mmci_error *error);
+/* Reverses the bytes of the numbers in such memory, where they are as in a file whose byte order is
+ * not this machine's. */
+void mmci_file_array_turn(mmci_file_array *array);
 
 #endif

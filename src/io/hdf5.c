@@ -65,14 +65,12 @@ static hid_t real_type(mmc_dtype dtype, H5T_order_t order) {
   return good_type(type, H5Tset_order(type, order) >= 0);
 }
 
-/* names are those of a compound's members. */
-static hid_t type_of(mmc_dtype dtype, H5T_order_t order, const char *const names[2]) {
+static hid_t type_of(mmc_dtype dtype, H5T_order_t order) {
   hid_t real = real_type(dtype, order);
   if (!mmci_dtype_is_complex(dtype) || real < 0) return real;
   size_t size = mmc_dtype_size(dtype);
   hid_t type = H5Tcreate(H5T_COMPOUND, size);
-  bool is_good =
-      H5Tinsert(type, names[0], 0, real) >= 0 && H5Tinsert(type, names[1], size / 2, real) >= 0;
+  bool is_good = H5Tinsert(type, "r", 0, real) >= 0 && H5Tinsert(type, "i", size / 2, real) >= 0;
   H5Tclose(real);
   return good_type(type, is_good);
 }
@@ -195,22 +193,15 @@ static bool is_one_piece(const handles *h, size_t *offset) {
   return at != HADDR_UNDEF;
 }
 
-/* Has libhdf5 read the elements, in the machine's order. */
+/* Has libhdf5 read the elements as they are in the file: where an allocation of it fails while it
+ * compares types to convert them, it may take two for the same. */
 static mmc_status read_elements(const handles *h, mmci_file_array *array, mmci_error *error) {
   mmc_status status = mmci_file_array_allocate(array, H5Dget_storage_size(h->dataset), error);
-  array->foreign = false;
   if (status != MMC_OK || array->copy == NULL) return status;
-  /* Members of a compound are converted by name. */
-  const bool is_complex = mmci_dtype_is_complex(array->dtype);
-  char *names[2] = {NULL, NULL};
-  for (unsigned m = 0; m < 2 && is_complex; m++) names[m] = H5Tget_member_name(h->type, m);
-  const bool named = !is_complex || (names[0] != NULL && names[1] != NULL);
-  hid_t type = named ? type_of(array->dtype, host_order(), (const char *const *)names) : -1;
-  for (unsigned m = 0; m < 2; m++) H5free_memory(names[m]);
-  if (type < 0) return mmci_fail_nomem(error, 1);
-  herr_t code = H5Dread(h->dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, array->copy);
-  H5Tclose(type);
-  return code >= 0 ? MMC_OK : refuse_file(&array->source, "libhdf5 cannot read the dataset", error);
+  if (H5Dread(h->dataset, h->type, H5S_ALL, H5S_ALL, H5P_DEFAULT, array->copy) < 0)
+    return refuse_file(&array->source, "libhdf5 cannot read the dataset", error);
+  mmci_file_array_turn(array);
+  return MMC_OK;
 }
 
 static mmc_status read_dataset(const mmci_file_name *name, mmci_file_array *array,
@@ -307,12 +298,11 @@ static mmc_status list(const char *path, mmci_member_fn tell, void *user, mmci_e
  * none. Returns false when libhdf5 fails, as it does when the name is none that it can have. */
 static bool make_skeleton(const char *path, const mmci_file_rows *rows, const char *member,
                           size_t *offset) {
-  static const char *const names[2] = {"r", "i"};
   hsize_t dims[MMCI_NDIM_MAX];
   for (int d = 0; d < rows->ndim; d++) dims[d] = (hsize_t)rows->shape[d];
   hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
   hid_t space = rows->ndim > 0 ? H5Screate_simple(rows->ndim, dims, NULL) : H5Screate(H5S_SCALAR);
-  hid_t type = type_of(rows->dtype, host_order(), names);
+  hid_t type = type_of(rows->dtype, host_order());
   hid_t links = H5Pcreate(H5P_LINK_CREATE), properties = H5Pcreate(H5P_DATASET_CREATE);
   /* Without times the same matrix gives the same bytes. */
   bool set = H5Pset_create_intermediate_group(links, 1) >= 0 &&

@@ -69,12 +69,18 @@ for chain in "$long" "$wide" "$uneven" 'f16:64x64^131072' 'f16:4^100061168601842
   "1x1^131072" "f32:3x3^100x3^100x3^100x3^100:TTTT" '0x4x5@1000000000' '3x4x5@4611686018427387904' \
   "$(join 100 2)=$(seq 1 99 | paste -sd ,)" "f64:8x9x8x9x8=1,2,1,2" "$(head -c 1000 /dev/zero | tr '\0' '(')" \
   "$(join 120 9999999)" 'f64:x' '' '@' '^' "2x2^131072:$(head -c 900 /dev/zero | tr '\0' T)" \
-  '8x8^131072:upper' '8x8^256:lower.inv' "$(structured 64 N)" "$(structured 64 lower.inv)" "$(structured 64 '(N')" \
+  '8x8^131072:upper' '8x8^256:lower.inv' '8x8^131072:tridiagonal.inv' "$(structured 60 'permutation')" \
+  "$(structured 30 'orthogonal.inv')" "$(structured 30 'banded(2,1).inv')" '8x8x8:banded(9223372036854775807,1),N' "$(structured 64 N)" "$(structured 64 lower.inv)" "$(structured 64 '(N')" \
   "$(structured 40 '(spd')" "i64%9223372036854775807:9x9^131072" 'i64!:9x9^131072' 'i8%256:3x3^1000'; do
   for options in "${all_options[@]}"; do
     # shellcheck disable=SC2086 # options are words
     brief plan "$chain" $options
   done
+done
+for chain in 'f32~max-plus:9x9^131072' 'i64~min-plus:9x9^1000000000' 'f64~log:64x64^131072' 'bool~or-and:1x1^131072' \
+  "f32~max-plus:$uneven"; do
+  brief plan "$chain"
+  [ -z "${MMCHAIN_TEST_LONG:-}" ] || brief plan "$chain" --memory-limit 100K
 done
 for chain in 'f16:64x64^131072' "$uneven" '8x8^256:lower.inv' 'i64%1000:9x9^131072'; do
   brief report "$chain" -o page.html
@@ -138,10 +144,18 @@ for files in 'integers.npy^131072' 'integers.npy^1000000000' 'none_of_integers.n
     brief multiply $files -o R.npy --mod $modulus
   done
 done
+for files in 'small.npy^131072' 'small.npy^1000000000' 'none.npy small.npy' 'row.npy column.npy'; do
+  # shellcheck disable=SC2086 # files are words
+  brief multiply $files -o R.npy --semiring log
+  # shellcheck disable=SC2086
+  brief multiply $files -o R.npy --scaled E.npy
+done
 for file in stack.npy none.npy huge.npy many_of_none.npy none_of_integers.npy small.npy sixteen.npy; do
   brief scan $file -o R.npy --check
   [ -z "${MMCHAIN_TEST_LONG:-}" ] && continue
   brief scan $file -o R.npy --reverse
+  brief scan $file -o R.npy --semiring min-plus
+  brief scan $file -o R.npy --scaled E.npy
   brief scan $file -o R.npy --exclusive --initial small.npy
 done
 
