@@ -196,10 +196,13 @@ struct Kernel {
 
   template <class Element>
   __device__ __forceinline__ void store_pair(int row, int col, int left, int right) const {
+    struct alignas(2 * sizeof(Element)) Two {
+      Element x, y;
+    };
     if (row >= job.m || col >= job.n) return;
     Element *to = static_cast<Element *>(job.c) + row * job.ldc + col;
-    if (sizeof(Element) == 4 && job.pairs && !job.accumulate && col + 1 < job.n) {
-      *reinterpret_cast<int2 *>(to) = {left, right};
+    if (job.pairs && !job.accumulate && col + 1 < job.n) {
+      *reinterpret_cast<Two *>(to) = {(Element)left, (Element)right};
       return;
     }
     to[0] = (Element)(job.accumulate ? to[0] + left : left);
@@ -322,17 +325,19 @@ extern "C" mmc_status mmci_residues_multiply(cudaStream_t stream,
                                              int multiprocessors, void *c, mmci_error *error) {
   const mmci_gemm *g = &product->gemm;
   const bool digits = product->moduli == NULL;
-  const Job job = {product->moduli,
-                   product->state,
-                   product->residues,
-                   c,
-                   g->ldc,
-                   (int)g->m,
-                   (int)g->n,
-                   (int)product->a.lines,
-                   (int)mmci_cuda_element_bytes(g->dtype),
-                   g->accumulate,
-                   g->ldc % 2 == 0 && reinterpret_cast<uintptr_t>(c) % 8 == 0};
+  const Job job = {
+      product->moduli,
+      product->state,
+      product->residues,
+      c,
+      g->ldc,
+      (int)g->m,
+      (int)g->n,
+      (int)product->a.lines,
+      (int)mmci_cuda_element_bytes(g->dtype),
+      g->accumulate,
+      g->ldc % 2 == 0 &&
+          reinterpret_cast<uintptr_t>(c) % (2 * mmci_cuda_element_bytes(g->dtype)) == 0};
   const int64_t tiles = (int64_t)blocks_of(g->m, BLOCKS * MMCI_PRODUCT_ROWS) *
                         blocks_of(g->n, MMCI_PRODUCT_COLS) * (digits ? 1 : product->planes);
   return digits ? launch_gemm<true>(stream, job, tiles, a, b, multiprocessors, error)
