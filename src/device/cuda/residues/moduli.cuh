@@ -74,7 +74,7 @@ static __device__ __forceinline__ uint32_t mmci_pack_bytes(const int (&x)[4]) {
 /* Rows with greater or lesser numbers, which might overflow on the way, are left to FP64. */
 static const double MMCI_MOST_SCALABLE = 0x1p400, MMCI_LEAST_SCALABLE = 0x1p-400;
 enum {
-  MMCI_RESIDUE_PEAK = 570, /* k times a row's squares may be so many times its square sum */
+  MMCI_RESIDUE_PEAK = 540, /* k times a row's squares may be so many times its square sum */
   MMCI_RESIDUE_FEW = 2,    /* one of so many elements of a row must not be zero */
 };
 
