@@ -68,8 +68,8 @@ static mmci_group_limits limits_of(const mmci_device *device) {
 /* ---- what is asked --------------------------------------------------------------------------- */
 
 static bool is_sound(const mmci_group *chain) {
-  /* These kernels add up in orders of their own. */
-  if (chain->precision == MMCI_REPRODUCIBLE) return false;
+  /* These kernels add up products, in orders of their own. */
+  if (chain->precision == MMCI_REPRODUCIBLE || chain->rule.semiring != MMC_PLUS_TIMES) return false;
   if (chain->n < 1 || chain->count < 1 || chain->batch < 1 || chain->ldc < 1 ||
       (unsigned)chain->dtype > MMC_BF16 || chain->variant < 0 || chain->variant >= VARIANTS)
     return false;
@@ -260,7 +260,7 @@ static kind kind_of(const mmci_device *device, const mmci_group *chain) {
 }
 
 bool mmci_cuda_chain_supports(const mmci_device *device, const mmci_group *chain) {
-  return chain->rule.semiring == MMC_PLUS_TIMES && kind_of(device, chain) != NO_KERNEL;
+  return kind_of(device, chain) != NO_KERNEL;
 }
 
 const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *chain) {
