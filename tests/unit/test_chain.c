@@ -585,6 +585,69 @@ static void names_of_groups_are_read(void **state) {
     if (mmci_group_name_result(bad[b], &rows, &cols)) fail_msg("'%s' was read", bad[b]);
 }
 
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+/* Says whether an element of `to` is that of `from`, or its conjugate. */
+static bool is_copied(mmc_dtype dtype, const char *from, const char *to, bool conj) {
+  const size_t size = mmc_dtype_size(dtype);
+  char expected[16];
+  memcpy(expected, from, size);
+  if (conj && dtype == MMC_C64) {
+    float im;
+    memcpy(&im, expected + sizeof im, sizeof im);
+    im = -im;
+    memcpy(expected + sizeof im, &im, sizeof im);
+  } else if (conj && dtype == MMC_C128) {
+    double im;
+    memcpy(&im, expected + sizeof im, sizeof im);
+    im = -im;
+    memcpy(expected + sizeof im, &im, sizeof im);
+  }
+  return memcmp(expected, to, size) == 0;
+}
+
+/* Matrices of elements of every size, in any layout, with gaps, at addresses that are multiples of
+ * an element or not: what is copied is where it should be, and what lies between is left alone. */
+static void copies_lie_as_they_are_asked_to(void **state) {
+  (void)state;
+  static const mmc_dtype dtypes[] = {MMC_I8, MMC_F16, MMC_F32, MMC_F64, MMC_C64, MMC_C128};
+  enum { SIDE = 70, GAP = 3, BYTES = (SIDE + GAP) * (SIDE + GAP) * 16 + 8 };
+  static _Alignas(16) char from[BYTES], to[BYTES];
+  uint64_t seed = 20263;
+  for (int c = 0; c < 1500; c++) {
+    const mmc_dtype dtype = dtypes[random_below(&seed, 6)];
+    const size_t size = mmc_dtype_size(dtype);
+    const int64_t most = random_below(&seed, 4) == 0 ? SIDE : 9;
+    const int64_t rows = random_below(&seed, most + 1), cols = random_below(&seed, most + 1);
+    const bool by_columns = random_below(&seed, 2) == 0, trans = random_below(&seed, 2) == 0;
+    const bool conj = size >= 8 && dtype != MMC_F64 && random_below(&seed, 2) == 0;
+    const mmci_form form = {
+        .ld = (trans ? rows : cols) + random_below(&seed, GAP), .trans = trans, .conj = conj};
+    const int64_t ld = (by_columns ? rows : cols) + random_below(&seed, GAP);
+    const size_t begin = random_below(&seed, 3) == 0 ? (size_t)random_below(&seed, 8) : 0;
+    for (size_t b = 0; b < BYTES; b += sizeof(uint64_t)) {
+      const uint64_t bits = random_bits(&seed) & 0x3f3f3f3f3f3f3f3f; /* no NaN */
+      memcpy(from + b, &bits, sizeof bits);
+    }
+    memset(to, 0x7e, BYTES);
+    mmci_copy(dtype, rows, cols, from + begin, &form, to + begin, ld, by_columns);
+    int64_t written = 0;
+    for (int64_t r = 0; r < rows; r++)
+      for (int64_t k = 0; k < cols; k++) {
+        const int64_t source = trans ? k * form.ld + r : r * form.ld + k;
+        char *target = to + begin + (size_t)(by_columns ? k * ld + r : r * ld + k) * size;
+        if (!is_copied(dtype, from + begin + (size_t)source * size, target, conj))
+          fail_msg("seed 20263, case %d: element %d, %d of %s", c, (int)r, (int)k,
+                   mmc_dtype_name(dtype));
+        memset(target, 0x7e, size);
+        written++;
+      }
+    assert_int_equal(written, rows * cols);
+    for (size_t b = 0; b < BYTES; b++)
+      if (to[b] != 0x7e) fail_msg("seed 20263, case %d: byte %d beside it", c, (int)b);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products_are_compared),
@@ -604,6 +667,7 @@ int main(void) {
       cmocka_unit_test(residues_are_not_negative),
       cmocka_unit_test(bad_arguments_are_named),
       cmocka_unit_test(random_text_never_surprises),
+      cmocka_unit_test(copies_lie_as_they_are_asked_to),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 // clang-format on
 
 #include "../random.h"
+#include "chain/scale.h"
 #include "mmchain.h"
 
 static const uint64_t seed = 20262;
@@ -370,6 +371,43 @@ static int end(void **unused) {
   return 0;
 }
 
+/* The greatest finite element says by what a matrix is scaled, wherever it and NaN and infinities
+ * are; without finite ones, and without elements, nothing does. */
+static void what_is_not_finite_does_not_scale(void **state) {
+  (void)state;
+  enum { LINES = 3, MOST = 40, LD = MOST + 2 };
+  static double doubles[LINES * LD];
+  static float floats[LINES * LD];
+  uint64_t random = seed;
+  for (int c = 0; c < 400; c++) {
+    const bool is_single = c % 2 == 0;
+    const mmc_dtype dtype = is_single ? MMC_F32 : MMC_F64;
+    const int64_t length = 1 + random_below(&random, MOST);
+    const int power = (is_single ? 40 : 300) * (random_below(&random, 2) == 0 ? 1 : -1);
+    const int kinds = (int)random_below(&random, 4); /* finite alone, with infinity, NaN, both */
+    double most = 0;
+    for (int64_t i = 0; i < LINES * LD; i++) {
+      const bool inside = i % LD < length;
+      double x = inside ? ldexp(random_unit(&random), power) : HUGE_VAL;
+      const int64_t draw = random_below(&random, 6);
+      if (inside && draw == 0 && (kinds & 1) != 0)
+        x = random_below(&random, 2) ? HUGE_VAL : -HUGE_VAL;
+      if (inside && draw == 1 && (kinds & 2) != 0) x = NAN;
+      doubles[i] = x;
+      floats[i] = (float)x;
+      if (inside && isfinite(x)) most = fmax(most, fabs(is_single ? (double)floats[i] : x));
+    }
+    int expected = 0;
+    if (most > 0) frexp(most, &expected);
+    const void *data = is_single ? (const void *)floats : (const void *)doubles;
+    assert_int_equal(mmci_scale_needed(dtype, LINES, length, data, LD), expected);
+  }
+  for (int i = 0; i < LINES * LD; i++) doubles[i] = i % 2 ? NAN : -HUGE_VAL;
+  assert_int_equal(mmci_scale_needed(MMC_F64, LINES, MOST, doubles, LD), 0);
+  assert_int_equal(mmci_scale_needed(MMC_F64, (int64_t)1 << 62, 0, doubles, 0), 0);
+  mmci_scale_by(MMC_C64, (int64_t)1 << 62, 0, doubles, 0, 5);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(powers_of_two_change_no_digit),
@@ -377,6 +415,7 @@ int main(void) {
       cmocka_unit_test(a_million_factors_neither_overflow_nor_vanish),
       cmocka_unit_test(scaled_chains_are_plain_chains),
       cmocka_unit_test(scaled_ranges_are_recomputed_products),
+      cmocka_unit_test(what_is_not_finite_does_not_scale),
       cmocka_unit_test(exponents_are_refused_where_they_mean_nothing),
   };
   return cmocka_run_group_tests(tests, begin, end);
