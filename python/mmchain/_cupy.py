@@ -19,7 +19,7 @@ def _capsule(array: Any) -> Any:
 
 
 def _execute(
-    plan: Any, arrays: List[Any], result: Any, options: _shapes.Options, rule: int
+    plan: Any, arrays: List[Any], result: Any, options: _shapes.Options, rule: int = 0
 ) -> bool:
     stream = cupy.cuda.get_current_stream().ptr
     capsules = [_capsule(array) for array in arrays]

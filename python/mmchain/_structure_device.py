@@ -98,7 +98,7 @@ class _Chain(_structure._Chain):
         return self.library.readable(array, self.dtype)
 
     def _key(self, array: Any) -> Tuple[Any, ...]:
-        return self.library.key(array)
+        return tuple(self.library.key(array))
 
     @property
     def device(self) -> str:

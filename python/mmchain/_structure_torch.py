@@ -180,7 +180,7 @@ class _Structured(torch.autograd.Function):
         if tensors[0].is_cuda:
             from . import _structure_device  # it needs CUDA no more than this does, and is seldom wanted
 
-            return _structure_device.multiply(arrays, None, *options)
+            return torch.as_tensor(_structure_device.multiply(arrays, None, *options))
         return torch.as_tensor(_structure.multiply(arrays, None, *options))
 
     @staticmethod

@@ -67,7 +67,7 @@ def _execute(
     tensors: List[torch.Tensor],
     out: Any,
     options: _shapes.Options,
-    rule: int,
+    rule: int = 0,
 ) -> Any:
     if _has_exchange:
         return _mmchain.execute(plan, tensors, out, *options, None, False, rule)
