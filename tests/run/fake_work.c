@@ -20,8 +20,10 @@ void fake_blame(fake_work *work, const char *format, ...) {
 }
 
 const char *fake_node_name(const fake_node *node, char text[64]) {
-  static const char *const names[] = {"nothing", "product",  "chain", "copy",
-                                      "upload",  "download", "write"};
+  static const char *const names[] = {
+      [FAKE_NOTHING] = "nothing", [FAKE_PRODUCT] = "product",   [FAKE_CHAIN] = "chain",
+      [FAKE_COPY] = "copy",       [FAKE_RESIZE] = "resize",     [FAKE_STRUCTURED] = "structured",
+      [FAKE_UPLOAD] = "upload",   [FAKE_DOWNLOAD] = "download", [FAKE_WRITE] = "write"};
   snprintf(text, 64, "%s %" PRIu64, names[node->kind], node->id);
   return text;
 }
