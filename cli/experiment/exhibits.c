@@ -74,11 +74,14 @@ static void put_origin(cli_stream *out, const cli_records *all) {
                  cli_record_text(about, "version"), cli_record_text(about, "commit"),
                  cli_record_is(about, "quick") ? ", with the small sizes of --quick" : "");
   double repeats = cli_record_number(about, "repeats");
+  const double window_s = cli_record_number(about, "window_s");
+  char each[64] = "";
+  if (window_s > 0) snprintf(each, sizeof each, " of %.3g s each", window_s);
   if (isfinite(repeats))
     cli_page_words(out,
-                   "Every number is the median of %.0f samples of %.3g s each, unless it says "
-                   "otherwise; brackets and thin lines show the least and the most. %s",
-                   repeats, cli_record_number(about, "window_s"), joules);
+                   "Every number is the median of %.0f samples%s, unless it says otherwise; "
+                   "brackets and thin lines show the least and the most. %s",
+                   repeats, each, joules);
   cli_page_words(out, "%s", cli_record_text(about, "command"));
 }
 

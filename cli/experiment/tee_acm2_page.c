@@ -33,6 +33,15 @@ static const char *without_joules(const cli_records *all) {
   return cli_record_text(cli_records_next(all, "about", &at), "joules_reason");
 }
 
+/* Answers that there are no joules, and why, or else what was not measured. */
+static void answer_without_joules(const cli_records *all, cli_answer *out, const char *missing) {
+  const char *reason = without_joules(all);
+  if (reason[0] != '\0')
+    cli_answer_set(out, CLI_OPEN, "no joules: %s", reason);
+  else
+    cli_answer_set(out, CLI_OPEN, "%s", missing);
+}
+
 static bool ends_with(const char *text, const char *end) {
   size_t length = strlen(text), tail = strlen(end);
   return length >= tail && strcmp(text + length - tail, end) == 0;
@@ -118,8 +127,8 @@ static bool cannot(const cli_records *all, cli_answer *out, cli_spread found, bo
     cli_answer_set(out, CLI_OPEN,
                    "the claim is about a GPU's kernels, and this was measured on a processor: --on "
                    "cuda runs it");
-  else if (of_joules && without_joules(all)[0] != '\0')
-    cli_answer_set(out, CLI_OPEN, "no joules: %s", without_joules(all));
+  else if (of_joules)
+    answer_without_joules(all, out, "no trial of it was measured");
   else
     cli_answer_set(out, CLI_OPEN, "no trial of it was measured");
   return true;
@@ -383,7 +392,7 @@ static void answer_9(const cli_records *all, cli_answer *a) {
                    "counter, which are one instrument, differ by %.2g %% (%.2g to %.2g)",
                    sampled.median, sampled.low, sampled.high);
   else
-    cli_answer_set(a, CLI_OPEN, "no joules: %s", without_joules(all));
+    answer_without_joules(all, a, "no product was measured");
 }
 
 static double crosscheck(const cli_record *t) {
@@ -660,7 +669,7 @@ static void answer_chain_joules(const cli_records *all, cli_answer *a, const cha
              random = tree_ratios(all, "random", end, "joules_samples"),
              tee = ratios(all, "chains", end, "OP_Count", "tee", "joules_samples");
   if (worst.count == 0) {
-    cli_answer_set(a, CLI_OPEN, "no joules: %s", without_joules(all));
+    answer_without_joules(all, a, "no chain was measured");
     return;
   }
   cli_answer_set(a,
