@@ -157,12 +157,13 @@ def multiply(
 ) -> Any:
     if out is not None:
         raise TypeError("out: expected None, as JAX arrays cannot be written")
-    arrays = [jnp.asarray(array) for array in arrays]
+    arrays = [array if isinstance(array, jax.Array) else jnp.asarray(array) for array in arrays]
     chain = _shapes.check([array.shape for array in arrays], 2 if plan is None else 1)
     dtype = jnp.result_type(*arrays)
     options = (objective, device, precision)
     if dtype.name in _names:
-        arrays = _shapes.once(lambda array: array.astype(dtype), arrays)
+        if any(array.dtype != dtype for array in arrays):
+            arrays = _shapes.once(lambda array: array.astype(dtype), arrays)
         platform = _platform(arrays)
         if platform == "cpu":
             return _on_cpu(plan, arrays, options)

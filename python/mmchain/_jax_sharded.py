@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 import jax
 import jax.numpy as jnp
@@ -32,8 +32,7 @@ class _Devices(NamedTuple):
     def sharding(self, layout: str) -> NamedSharding:
         devices = np.array(self.of, dtype=object)
         if layout.startswith("grid "):
-            rows, cols = map(int, layout[5:].split("x"))
-            mesh = Mesh(devices.reshape(rows, cols), ("rows", "columns"))
+            mesh = Mesh(devices.reshape(self.sides(layout)), ("rows", "columns"))
             return NamedSharding(mesh, PartitionSpec("rows", "columns"))
         ends = {"rows": ("ranks", None), "columns": (None, "ranks"), "whole": ()}[layout]
         return NamedSharding(Mesh(devices, ("ranks",)), PartitionSpec(*ends))
@@ -54,15 +53,17 @@ class _Devices(NamedTuple):
         """How a matrix lies; None for what no layout of ours is."""
         if len(array.devices()) == 1:
             return None if array.committed else "whole"
-        for layout in self._layouts(array.shape):
-            if array.sharding.is_equivalent_to(self.sharding(layout), 2):
-                return layout
-        return None
+        return _layout_of(self, array.sharding, array.shape)
 
-    def _layouts(self, shape: Sequence[int]) -> List[str]:
-        count = len(self.of)
-        grids = [f"grid {r}x{count // r}" for r in range(2, count) if count % r == 0]
-        return [at for at in ("whole", "rows", "columns", *grids) if self.can(at, shape)]
+
+@lru_cache(1024)
+def _layout_of(devices: _Devices, sharding: Any, shape: Tuple[int, ...]) -> Optional[str]:
+    count = len(devices.of)
+    grids = [f"grid {r}x{count // r}" for r in range(2, count) if count % r == 0]
+    for layout in ("whole", "rows", "columns", *grids):
+        if devices.can(layout, shape) and sharding.is_equivalent_to(devices.sharding(layout), 2):
+            return layout
+    return None
 
 
 def _devices_of(matrices: Sequence[Any]) -> Optional[_Devices]:
@@ -125,9 +126,10 @@ def multiply(matrices: Sequence[Any], dtype: Any) -> Any:
     dims = (matrices[0].shape[0], *(each.shape[1] for each in matrices))
     layouts = tuple(devices.layout(each) for each in matrices)
     # XLA would divide what lies nowhere in particular as it likes, unevenly as well.
-    whole = devices.sharding("whole")
     matrices = [
-        jax.device_put(each, whole) if len(each.devices()) == 1 and not each.committed else each
+        jax.device_put(each, devices.sharding("whole"))
+        if len(each.devices()) == 1 and not each.committed
+        else each
         for each in matrices
     ]
     if 0 in dims or None in layouts or dtype.name not in _planned:
