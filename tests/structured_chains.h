@@ -13,7 +13,7 @@
 #include "elements.h"
 #include "random.h"
 
-enum { CHAIN_MOST = 6, GROUPS_MOST = 2, SIDE_MOST = 40 };
+enum { CHAIN_MOST = 6, GROUPS_MOST = 3, SIDE_MOST = 40 }; /* so many groups are drawn */
 
 /* A dense matrix by rows. */
 typedef struct dense {
@@ -27,7 +27,7 @@ typedef struct structured_chain {
   mmc_op ops[CHAIN_MOST];
   uint32_t traits[CHAIN_MOST];
   mmc_band bands[CHAIN_MOST];
-  mmc_inverse inverses[GROUPS_MOST];
+  mmc_inverse inverses[CHAIN_MOST];
   int64_t inverse_count;
   dense values[CHAIN_MOST]; /* the stored matrices */
   mmc_chain *chain;
@@ -255,6 +255,19 @@ static inline void structured_chain_free(structured_chain *x) {
   mmc_chain_destroy(x->chain);
 }
 
+/* Says whether a group would be apart from the others, or within or around them. */
+static inline bool fits_groups(const structured_chain *x, int64_t first, int64_t last) {
+  bool fits = true;
+  for (int64_t g = 0; g < x->inverse_count && fits; g++) {
+    const mmc_inverse *h = &x->inverses[g];
+    const bool apart = last < h->first || first > h->last,
+               within = first >= h->first && last <= h->last,
+               around = first <= h->first && last >= h->last;
+    fits = apart || within != around; /* and not the same */
+  }
+  return fits;
+}
+
 /* Makes a chain of up to `most` factors whose sides are drawn from two. */
 static inline bool structured_chain_make(uint64_t *state, mmc_dtype dtype, int64_t most,
                                          const int64_t sides[2], structured_chain *x) {
@@ -266,8 +279,7 @@ static inline bool structured_chain_make(uint64_t *state, mmc_dtype dtype, int64
       int64_t first = random_below(state, x->n - 1),
               last = first + 1 + random_below(state, x->n - 1 - first);
       if (x->dims[first] != x->dims[last + 1]) continue;
-      if (x->inverse_count == 1 && last >= x->inverses[0].first && first <= x->inverses[0].last)
-        continue;
+      if (!fits_groups(x, first, last)) continue;
       x->inverses[x->inverse_count++] = (mmc_inverse){first, last};
     }
   mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
@@ -293,7 +305,7 @@ static inline dense structured_product(const structured_chain *x, int64_t i, int
     bool inverse = (x->traits[f] & MMC_INVERSE) != 0;
     next = f + 1;
     for (int64_t g = 0; g < x->inverse_count; g++)
-      if (x->inverses[g].first == f && x->inverses[g].last < j &&
+      if (x->inverses[g].first == f && x->inverses[g].last < j && x->inverses[g].last >= next &&
           !(grouped && x->inverses[g].first == i && x->inverses[g].last == j - 1)) {
         next = x->inverses[g].last + 1;
         inverse = true;

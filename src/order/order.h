@@ -50,6 +50,12 @@ mmc_status mmci_tree_multiplications(const mmci_tree *tree, const int64_t *dims,
 mmc_status mmci_tree_write(const mmci_tree *tree, mmc_order_format format, mmc_write_fn write,
                            void *user, mmci_error *error);
 
+struct mmci_text;
+/* Writes it so with factors[i] + 1, where factors is not NULL, in the place of each number i + 1.
+ * Returns E_NOMEM. */
+mmc_status mmci_tree_write_named(const mmci_tree *tree, const int32_t *factors,
+                                 struct mmci_text *text, mmci_error *error);
+
 /* Reads a tree of n factors, n >= 1, as mmci_tree_write() writes it: ((A1 (A2 A3)) A4) or [[1, [2,
  * 3]], 4]. Factors stand in their order, a bracket holds two operands, or one; between them there
  * may be spaces, commas and asterisks, and the outermost bracket may be left out. Returns E_ARG,

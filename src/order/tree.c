@@ -106,8 +106,8 @@ static void write_binary(const mmci_tree *tree, mmci_text *text) {
 }
 
 /* Writes either nested form; they differ only in their punctuation. */
-static mmc_status write_nested(const mmci_tree *tree, bool json, mmci_text *text,
-                               mmci_error *error) {
+static mmc_status write_nested(const mmci_tree *tree, bool json, const int32_t *factors,
+                               mmci_text *text, mmci_error *error) {
   const int32_t between = -1, close = -2;
   int32_t n = tree->n;
   size_t depth = 4 * (size_t)n;
@@ -122,7 +122,7 @@ static mmc_status write_nested(const mmci_tree *tree, bool json, mmci_text *text
     } else if (x == close) {
       mmci_text_printf(text, json ? "]" : ")");
     } else if (x < n) {
-      mmci_text_printf(text, json ? "%d" : "A%d", x + 1);
+      mmci_text_printf(text, json ? "%d" : "A%d", (factors != NULL ? factors[x] : x) + 1);
     } else {
       mmci_text_printf(text, json ? "[" : "(");
       stack[top++] = close;
@@ -135,6 +135,11 @@ static mmc_status write_nested(const mmci_tree *tree, bool json, mmci_text *text
   return MMC_OK;
 }
 
+mmc_status mmci_tree_write_named(const mmci_tree *tree, const int32_t *factors, mmci_text *text,
+                                 mmci_error *error) {
+  return write_nested(tree, false, factors, text, error);
+}
+
 mmc_status mmci_tree_write(const mmci_tree *tree, mmc_order_format format, mmc_write_fn write,
                            void *user, mmci_error *error) {
   mmci_text text;
@@ -143,6 +148,6 @@ mmc_status mmci_tree_write(const mmci_tree *tree, mmc_order_format format, mmc_w
   if (format == MMC_ORDER_BINARY)
     write_binary(tree, &text);
   else
-    status = write_nested(tree, format == MMC_ORDER_JSON, &text, error);
+    status = write_nested(tree, format == MMC_ORDER_JSON, NULL, &text, error);
   return status != MMC_OK ? status : mmci_text_finish(&text, error);
 }

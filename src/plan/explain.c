@@ -84,7 +84,8 @@ static const char *words(const char *text, const char *otherwise) {
 }
 
 static mmc_status put_order(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
-  return mmci_tree_write(&plan->tree, MMC_ORDER_TEXT, mmci_write_to_text, text, error);
+  const int32_t *factors = plan->structure != NULL ? plan->structure->factors : NULL;
+  return mmci_tree_write_named(&plan->tree, factors, text, error);
 }
 
 /* ---- text ---------------------------------------------------------------------------------- */

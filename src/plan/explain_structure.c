@@ -12,6 +12,8 @@ static bool put_reason(const mmci_plan *plan, mmci_text *text) {
       text, "%s of all %skernels",
       plan->structure->by_time ? "the least predicted time" : "the fewest multiplications",
       free_order ? "orders and " : "");
+  if (plan->structure->factors != NULL)
+    mmci_text_printf(text, "; inverses of products are products of inverses");
   if (!free_order) mmci_text_printf(text, "; the order is %s", plan->solver);
   return true;
 }

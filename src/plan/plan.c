@@ -57,7 +57,10 @@ void mmci_plan_destroy(mmci_plan *plan) {
   free(plan->steps);
   free(plan->traffic);
   free(plan->kernel_recipes);
-  if (plan->structure != NULL) mmci_structure_steps_destroy(&plan->structure->steps);
+  if (plan->structure != NULL) {
+    mmci_structure_steps_destroy(&plan->structure->steps);
+    free(plan->structure->factors);
+  }
   free(plan->structure);
   if (plan->time != NULL) free(plan->time->recipes);
   free(plan->time);

@@ -111,6 +111,8 @@ typedef struct mmci_plan_structure {
   mmci_structure_steps steps;    /* one for every step of the plan */
   uint64_t scratch_offset_bytes; /* in the workspace: room for copies that a step works on */
   bool by_time;
+  /* Where inverses of products are taken apart: the factor at each place of the tree; else NULL. */
+  int32_t *factors;
 } mmci_plan_structure;
 
 /* Multiplies fewer chains at a time where all take more workspace than limit_bytes: at least one,

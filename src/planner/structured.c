@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "plan/explain.h"
 #include "plan/layout.h"
+#include "structure/rewrite.h"
 
 bool mmci_chain_has_inverses(const mmc_chain *chain) {
   bool any = chain->inverse_count > 0;
@@ -119,25 +120,44 @@ static int32_t best_split(void *user, int32_t i, int32_t j) {
   return mmci_structure_split(user, i, j);
 }
 
-static mmc_status fill_steps(const mmci_structure_steps *list, mmci_plan *plan, mmci_error *error) {
-  const int64_t *dims = plan->chain->dims;
+/* Returns an operand of a plan by what it is in the table's chain. */
+static int32_t operand_of(const mmci_plan *plan, int32_t operand) {
+  const int32_t *factors = plan->structure->factors;
+  return operand < plan->chain->n && factors != NULL ? factors[operand] : operand;
+}
+
+/* Tells which factors a step covers; of those that stand in another order the first and the last.
+ */
+static void fill_range(const int32_t *factors, const int32_t range[3], mmci_plan_step *step) {
+  step->first = range[0];
+  step->last = range[2] - 1;
+  if (factors == NULL) return;
+  step->first = step->last = factors[range[0]];
+  for (int32_t i = range[0] + 1; i < range[2]; i++) {
+    if (factors[i] < step->first) step->first = factors[i];
+    if (factors[i] > step->last) step->last = factors[i];
+  }
+}
+
+static mmc_status fill_steps(const mmci_structure_steps *list, const int64_t *dims, mmci_plan *plan,
+                             mmci_error *error) {
   const size_t count = (size_t)list->count + 1;
   plan->steps = mmci_alloc_array(count, sizeof *plan->steps);
   if (plan->steps == NULL) return mmci_fail_nomem(error, count * sizeof *plan->steps);
   plan->step_count = list->count;
-  for (int32_t s = 0; s < list->count; s++)
+  for (int32_t s = 0; s < list->count; s++) {
     plan->steps[s] = (mmci_plan_step){
         .m = dims[list->ranges[s][0]],
         .k = dims[list->ranges[s][1]],
         .n = dims[list->ranges[s][2]],
-        .left = list->operands[s][0],
-        .right = list->operands[s][1],
-        .first = list->ranges[s][0],
-        .last = list->ranges[s][2] - 1,
+        .left = operand_of(plan, list->operands[s][0]),
+        .right = operand_of(plan, list->operands[s][1]),
         .kernel = mmci_structure_kernel_name(list->steps[s].kernel),
         .predicted_s = plan->structure->by_time ? list->steps[s].predicted_s : (double)NAN,
         .group = -1,
     };
+    fill_range(plan->structure->factors, list->ranges[s], &plan->steps[s]);
+  }
   mmci_plan_count_levels(plan);
   return list->count > 0 ? mmci_plan_place(plan, error) : MMC_OK;
 }
@@ -168,21 +188,34 @@ static mmc_status add_time(const mmci_planning *p, const gemm_prices *prices, mm
   return MMC_OK;
 }
 
+/* Copies which factor stands at each place of the table's chain; NULL where they stand as given. */
+static mmc_status copy_factors(const int32_t *factors, int32_t n, mmci_plan *plan,
+                               mmci_error *error) {
+  if (factors == NULL) return MMC_OK;
+  const size_t count = (size_t)n;
+  plan->structure->factors = mmci_alloc_array(count, sizeof *factors);
+  if (plan->structure->factors == NULL) return mmci_fail_nomem(error, count * sizeof *factors);
+  memcpy(plan->structure->factors, factors, count * sizeof *factors);
+  return MMC_OK;
+}
+
 static mmc_status build(const mmci_planning *p, const mmci_structure_table *table,
-                        const mmci_structure_prices *prices, mmci_plan *plan, mmci_error *error) {
+                        const int32_t *factors, const mmci_structure_prices *prices,
+                        mmci_plan *plan, mmci_error *error) {
   plan->structure = mmci_alloc_zeroed(1, sizeof *plan->structure);
   if (plan->structure == NULL) return mmci_fail_nomem(error, sizeof *plan->structure);
   plan->structure->by_time = prices->gemm_s != NULL;
   mmci_structure_steps *list = &plan->structure->steps;
   mmc_status status = mmci_structure_list(table, prices, list, error);
   if (status == MMC_OK) status = mmci_chain_copy(p->chain, &plan->chain, error);
+  if (status == MMC_OK) status = copy_factors(factors, p->chain->n, plan, error);
   if (status == MMC_OK) status = mmci_tree_create(p->chain->n, &plan->tree, error);
   if (status == MMC_OK)
     status = mmci_tree_from_splits(&plan->tree, best_split, (void *)table, error);
   if (status == MMC_OK)
-    status =
-        mmci_tree_multiplications(&plan->tree, p->chain->dims, &plan->tree_multiplications, error);
-  if (status == MMC_OK) status = fill_steps(list, plan, error);
+    status = mmci_tree_multiplications(&plan->tree, table->chain->dims, &plan->tree_multiplications,
+                                       error);
+  if (status == MMC_OK) status = fill_steps(list, table->chain->dims, plan, error);
   if (status == MMC_OK) status = add_scratch(plan, mmci_offers_device_memory(p->on), error);
   if (status != MMC_OK) return status;
   const uint64_t batch = (uint64_t)p->chain->batch;
@@ -229,6 +262,35 @@ static bool may_group(const mmci_planning *p) {
   return few >= 4;
 }
 
+/* What is planned: the chain as it was given, or with its groups taken apart. */
+typedef struct problem {
+  mmci_structure_table table;
+  mmci_structure_rewritten rewritten;
+} problem;
+
+static void end_problem(problem *x) {
+  mmci_structure_destroy(&x->table);
+  mmci_structure_rewritten_destroy(&x->rewritten);
+}
+
+/* Takes the groups of a chain apart where that is cheaper. */
+static mmc_status try_rewriting(const mmci_planning *p, const mmci_structure_prices *prices,
+                                problem *given, mmci_error *error) {
+  problem apart = {0};
+  mmc_status status = mmci_structure_rewrite(p->chain, &apart.rewritten, error);
+  if (status != MMC_OK || apart.rewritten.chain == NULL) return status;
+  status = mmci_structure_solve(apart.rewritten.chain, prices, NULL, &apart.table, error);
+  if (status == MMC_OK &&
+      mmci_structure_less(mmci_structure_cost_of(&apart.table),
+                          mmci_structure_cost_of(&given->table), prices->gemm_s != NULL)) {
+    const problem other = *given;
+    *given = apart;
+    apart = other;
+  }
+  end_problem(&apart);
+  return status;
+}
+
 mmc_status mmci_plan_structured(const mmci_planning *p, bool by_time, const char *device,
                                 bool *beats_dense, mmci_plan *out, mmci_error *error) {
   mmci_plan plan = {.solver = strcmp(p->solver, "auto") == 0 ? "structure" : p->solver,
@@ -239,14 +301,16 @@ mmc_status mmci_plan_structured(const mmci_planning *p, bool by_time, const char
   gemm_prices gemms = {0};
   priced table_of_prices[PRICED] = {{0}};
   mmci_structure_prices prices;
-  mmci_structure_table table = {0};
+  problem x = {0};
   mmci_range *order = NULL;
   mmc_status status = check_request(p, error);
   if (status == MMC_OK) status = begin_prices(p, by_time, table_of_prices, &gemms, &prices, error);
   if (status == MMC_OK) status = ask_order(p, &order, error);
   if (status == MMC_OK)
-    status = mmci_structure_solve(p->chain, &prices, (const int32_t(*)[3])order, &table, error);
-  if (status == MMC_OK) status = build(p, &table, &prices, &plan, error);
+    status = mmci_structure_solve(p->chain, &prices, (const int32_t(*)[3])order, &x.table, error);
+  if (status == MMC_OK && order == NULL && p->chain->inverse_count > 0)
+    status = try_rewriting(p, &prices, &x, error);
+  if (status == MMC_OK) status = build(p, &x.table, x.rewritten.factors, &prices, &plan, error);
   if (status == MMC_OK && by_time) status = add_time(p, &gemms, &plan, error);
   if (status == MMC_OK) status = mmci_offers_structured(p->on, &plan, error);
   double dense_s = 0;
@@ -255,7 +319,7 @@ mmc_status mmci_plan_structured(const mmci_planning *p, bool by_time, const char
   if (status == MMC_OK && beats_dense != NULL)
     *beats_dense = plan.structure->steps.cost.seconds < dense_s * rounded_sums;
   if (gemms.wisdom != NULL) mmci_wisdom_pricing_release(gemms.wisdom);
-  mmci_structure_destroy(&table);
+  end_problem(&x);
   free(order);
   if (status == MMC_OK)
     *out = plan;

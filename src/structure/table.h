@@ -62,4 +62,9 @@ static inline mmci_structure_entry *mmci_structure_at(const mmci_structure_table
   return &table->entries[row * n - row * (row - 1) / 2 + (size_t)(j - i - 1)];
 }
 
+/* Returns what the chain costs. */
+static inline mmci_structure_cost mmci_structure_cost_of(const mmci_structure_table *table) {
+  return mmci_structure_at(table, 0, table->chain->n)->ways[MMCI_PLAIN].cost;
+}
+
 #endif

@@ -47,6 +47,11 @@ says multiply_inverse_alone_values R.npy "f8 (2, 2) 0.5 0 0 0.125"
 check multiply_normal_equations 0 multiply --for flops '(X.npy:T X.npy):inv' X.npy:T -o R.npy --check --explain
 says multiply_normal_equations_values R.npy "f8 (2, 3) 0.2 0 0.4 0 0.5 0"
 check multiply_groups 0 multiply '(D.npy:diagonal (L.npy:lower S.npy):inv):inv' B.npy -o R.npy --check
+check multiply_group_apart 0 multiply --for flops '(T.npy O.npy:orthogonal):inv' C.npy -o R.npy --check --explain
+check multiply_group_apart_singular 2 multiply --for flops '(K.npy:T O.npy:orthogonal):inv' C.npy -o R.npy
+check plan_group_apart 0 plan 'f64:400x400x200x400x5:(lower,N,N).inv,N'
+check plan_group_apart_json 0 plan 'f64:8x8x8x8x1:((lower,upper).inv,spd).inv,N' --json
+check plan_group_as_given 0 plan 'f64:400x400x400x5:(lower,upper).inv,N' --order '((A1 A2) A3)'
 check multiply_group_plain 0 multiply '(L.npy D.npy)' B.npy -o R.npy --check
 check multiply_structure_json 0 multiply --for flops S.npy:spd:inv B.npy -o R.npy --json
 check multiply_structure_time 0 multiply S.npy:spd:inv B.npy -o R.npy --for time --check

@@ -3,6 +3,7 @@
  * back.
  *
  * test_structure [COUNT [SEED]] draws so many chains; MMCHAIN_TEST_LONG draws 100000. */
+#include "structure/rewrite.h"
 #include "structure/steps.h"
 
 #include "../structured_brute.h"
@@ -141,6 +142,61 @@ static void check_text(const structured_chain *x, uint64_t seed) {
   mmc_chain_destroy(chain);
 }
 
+static int64_t apart;
+
+/* Looks at a chain whose groups are taken apart: it is the same product, and its table is exact. */
+static void check_rewritten(const structured_chain *x, const mmci_structure_prices *prices,
+                            uint64_t seed) {
+  mmci_structure_rewritten rewritten;
+  mmci_structure_table table;
+  mmci_error error = {0};
+  if (mmci_structure_rewrite(x->chain, &rewritten, &error) != MMC_OK) {
+    fail(x, seed, error.text);
+    return;
+  }
+  if (rewritten.chain == NULL) return;
+  apart++;
+  const mmc_chain *chain = rewritten.chain;
+  structured_chain y = {.dtype = x->dtype, .n = x->n, .chain = rewritten.chain};
+  bool seen[CHAIN_MOST] = {false};
+  for (int32_t i = 0; i < chain->n; i++) {
+    const int32_t f = rewritten.factors[i];
+    if (seen[f]) fail(x, seed, "a factor stands there twice");
+    seen[f] = true;
+    y.dims[i] = chain->dims[i];
+    y.stored[i] = i;
+    y.ops[i] = chain->ops[i];
+    y.traits[i] = chain->traits[i];
+    y.values[i] = x->values[x->stored[f]];
+    if (x->stored[f] != x->stored[rewritten.factors[chain->stored[i]]])
+      fail(x, seed, "factors are stored elsewhere");
+  }
+  y.dims[x->n] = chain->dims[chain->n];
+  y.inverse_count = chain->inverse_count;
+  for (int32_t g = 0; g < chain->inverse_count; g++) y.inverses[g] = chain->inverses[g];
+  double growth = 1;
+  bool singular = false;
+  dense was = structured_product(x, 0, x->n, false, &growth, &singular),
+        is = structured_product(&y, 0, y.n, false, &growth, &singular);
+  for (int64_t i = 0; i < was.rows * was.cols && !singular; i++)
+    if (!(cabs(was.at[i] - is.at[i]) <= 1e-11 * growth)) {
+      fail(x, seed, "it is another product with its groups taken apart");
+      break;
+    }
+  free(was.at);
+  free(is.at);
+  if (mmci_structure_solve(chain, prices, NULL, &table, &error) == MMC_OK) {
+    check_traits(&y, &table, seed);
+    if (brute(&table, prices, 0, chain->n, MMCI_PLAIN, true) !=
+        mmci_structure_cost_of(&table).count)
+      fail(&y, seed, "a cheaper order, form or kernel with groups taken apart");
+    mmci_structure_destroy(&table);
+  } else {
+    fail(x, seed, error.text);
+  }
+  mmci_structure_rewritten_destroy(&rewritten);
+}
+
 static void check_chain(uint64_t seed) {
   uint64_t state = seed;
   structured_chain x;
@@ -163,6 +219,7 @@ static void check_chain(uint64_t seed) {
       fail(&x, seed, error.text);
     } else {
       check_traits(&x, &table, seed);
+      check_rewritten(&x, &prices, seed);
       mmci_u128 sum = 0, cost = brute(&table, &prices, 0, (int32_t)x.n, MMCI_PLAIN, true);
       if (cost != steps.cost.count) fail(&x, seed, "a cheaper order, form or kernel");
       for (int32_t s = 0; s < steps.count; s++) sum += steps.steps[s].multiplications;
@@ -180,9 +237,11 @@ int main(int argc, char **argv) {
   const uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
   for (int64_t i = 0; i < count && failures < 20; i++) check_chain(seed + (uint64_t)i);
   printf(
-      "%lld chains, %lld products looked at, something is known of %lld, a band of %lld, %d "
-      "failures\n",
-      (long long)count, (long long)looked_at, (long long)said, (long long)bands, failures);
-  if (count >= 100 && (looked_at < count || said == 0 || bands == 0)) failures++;
+      "%lld chains, of %lld groups were taken apart, %lld products looked at, something is known "
+      "of "
+      "%lld, a band of %lld, %d failures\n",
+      (long long)count, (long long)apart, (long long)looked_at, (long long)said, (long long)bands,
+      failures);
+  if (count >= 100 && (looked_at < count || said == 0 || bands == 0 || apart == 0)) failures++;
   return failures != 0;
 }
