@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nearest.h"
 #include "options.h"
 #include "progress.h"
 
@@ -84,8 +85,12 @@ int cli_dims_read(cli_call *call, const char *path, cli_dims *dims) {
   bool standard_input = strcmp(path, "-") == 0;
   const char *name = standard_input ? "standard input" : path;
   FILE *file = standard_input ? stdin : fopen(path, "re");
-  if (file == NULL)
-    return cli_fail(call, CLI_BAD, "--dims: %s: cannot read: %s", name, strerror(errno));
+  if (file == NULL) {
+    char hint[CLI_HINT_SIZE];
+    const char *why = strerror(errno);
+    return cli_fail(call, CLI_BAD, "--dims: %s: cannot read: %s%s", name, why,
+                    cli_file_hint(name, hint));
+  }
   cli_buffer text = {0};
   int status = read_all(call, name, file, &text);
   if (!standard_input) fclose(file);

@@ -68,5 +68,9 @@ char *cli_file_hint(const char *path, char text[CLI_HINT_SIZE]) {
     if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
       cli_nearest_consider(&search, entry->d_name);
   closedir(entries);
-  return cli_nearest_hint(&search, text);
+  if (search.distance != SIZE_MAX && slash != NULL)
+    snprintf(text, CLI_HINT_SIZE, "; did you mean '%s%s'?", folder, search.best);
+  else
+    cli_nearest_hint(&search, text);
+  return text;
 }

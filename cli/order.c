@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "dims.h"
 #include "options.h"
@@ -169,6 +170,11 @@ static int read_dims(cli_call *call, int count, char **arguments, problem *p) {
   }
   for (int i = 0; i < count && result == CLI_DONE; i++) {
     char name[32];
+    if (access(arguments[i], F_OK) == 0 &&
+        strspn(arguments[i], "0123456789x, ") < strlen(arguments[i]))
+      return cli_fail(call, CLI_BAD,
+                      "%s: expected dims, as in 10x30x5; --dims %s reads them from the file",
+                      arguments[i], arguments[i]);
     snprintf(name, sizeof name, "argument %d", i + 1);
     result = cli_dims_append(call, name, arguments[i], &p->dims);
   }

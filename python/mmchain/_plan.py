@@ -104,7 +104,10 @@ class Plan(_mmchain.Plan):
             raise ValueError(f"path: expected a name that ends in {', '.join(formats)}, got {name!r}")
         text = self.describe(formats[end])
         folder = os.path.dirname(os.path.abspath(name))
-        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".mmchain-")
+        try:
+            descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".mmchain-")
+        except OSError as error:
+            raise type(error)(error.errno, error.strerror, name) from None
         try:
             with open(descriptor, "w", encoding="utf-8") as file:
                 file.write(text)
@@ -348,7 +351,10 @@ def order(dims: Sequence[int]) -> Order:
     >>> best.multiplications, str(best)
     (15125, '((A1 (A2 A3)) ((A4 A5) A6))')
     """
-    sizes = [operator.index(dim) for dim in dims]
+    try:
+        sizes = [operator.index(dim) for dim in dims]
+    except TypeError:
+        raise TypeError(f"dims: expected whole numbers, as [10, 30, 5, 60], got {dims!r:.60}") from None
     if len(sizes) < 2:
         raise ValueError(f"dims: expected at least 2, got {len(sizes)}")
     triples = _mmchain.order(sizes)

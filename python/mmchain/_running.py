@@ -148,7 +148,11 @@ def _run(running: Running, arrays: List[Any], out: Any) -> Any:
     given = [array for array in arrays if array is not None]
     _general.expect_arithmetic(given, running.semiring, running.scaled)
     room = _general.room_of(given)
-    arrays = [None if array is None else room.as_array(array) for array in arrays]
+    try:
+        arrays = [None if array is None else room.as_array(array) for array in arrays]
+    except ValueError as error:  # NumPy's, of lists of arrays of several shapes
+        name = "a" if running.recurrence else "stack"
+        raise ValueError(f"{name}: expected a stack of square matrices: {error}") from None
     factors, initial, addend = [None if array is None else tuple(array.shape) for array in arrays]
     shapes = fit(running, factors or (), initial, addend)
     if out is not None and tuple(out.shape) != shapes.out:

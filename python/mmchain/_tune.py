@@ -145,6 +145,8 @@ def tune(
     """
     if sum(what is not None for what in (chains, set, range)) != 1:
         raise TypeError("tune: expected one of chains, set and range")
+    if budget is not None and not isinstance(budget, (int, float)):
+        raise TypeError(f"budget: expected seconds above 0, or None, got {type(budget).__name__}")
     if budget is not None and not budget > 0:
         raise ValueError(f"budget: expected seconds above 0, or None, got {budget!r}")
     if progress is not None and not callable(progress):

@@ -192,6 +192,24 @@ static mmc_chain *read_chain(PyObject *object) {
   return NULL;
 }
 
+/* Reads the bytes of a limit; false with an exception set. */
+static bool read_limit(PyObject *limit, uint64_t *bytes) {
+  *bytes = MMC_NO_LIMIT;
+  if (limit == Py_None) return true;
+  PyObject *number = PyIndex_Check(limit) ? PyNumber_Index(limit) : NULL;
+  if (number == NULL) {
+    if (!PyErr_Occurred())
+      PyErr_Format(PyExc_TypeError, "memory_limit: expected a number of bytes, got %.100s",
+                   Py_TYPE(limit)->tp_name);
+    return false;
+  }
+  *bytes = PyLong_AsUnsignedLongLong(number);
+  if (PyErr_Occurred())
+    PyErr_Format(PyExc_OverflowError, "memory_limit: expected 0 to 2^64 - 1 bytes, got %S", number);
+  Py_DECREF(number);
+  return !PyErr_Occurred();
+}
+
 static PyObject *plan_type_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"chain",        "objective",    "device",    "precision", "solver",
                           "memory_limit", "max_slowdown", "on_device", "order",     NULL};
@@ -203,11 +221,8 @@ static PyObject *plan_type_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     return NULL;
   double max_slowdown = slowdown != Py_None ? PyFloat_AsDouble(slowdown) : 0;
   if (PyErr_Occurred()) return NULL;
-  uint64_t limit_bytes = MMC_NO_LIMIT;
-  if (limit != Py_None) {
-    limit_bytes = PyLong_AsUnsignedLongLong(limit);
-    if (PyErr_Occurred()) return NULL;
-  }
+  uint64_t limit_bytes;
+  if (!read_limit(limit, &limit_bytes)) return NULL;
   mmc_chain *chain = read_chain(source);
   if (chain == NULL) return NULL;
   const char *words = PyUnicode_Check(source) ? PyUnicode_AsUTF8(source) : "";

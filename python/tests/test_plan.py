@@ -523,3 +523,25 @@ def test_what_no_longer_fits(tmp_path):
         load('"order": ', '"oder": ')
     with pytest.raises(ValueError, match="as plan --json writes it"):
         load("{", "")
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: mmchain.plan("2x3x4", memory_limit="1K"), "memory_limit: expected a number of bytes, got str"),
+        (lambda: mmchain.plan("2x3x4", memory_limit=-1), "memory_limit: expected 0 to 2"),
+        (lambda: mmchain.order("10x30x5"), "dims: expected whole numbers, as .* got '10x30x5'"),
+        (lambda: mmchain.order([10, 30, 5.5]), "dims: expected whole numbers"),
+        (lambda: mmchain.plan("2x3x4").save("/no/such/plan.svg"), "No such file or directory: '/no/such/plan.svg'"),
+        (lambda: mmchain.scan([np.ones((2, 3)), np.ones((3, 4))]), "stack: expected a stack of square matrices"),
+        (lambda: mmchain.tune(["2x3x4"], budget="long"), "budget: expected seconds above 0, or None, got str"),
+        (lambda: mmchain.plan("2x3x4", order="(A1 A3)"), "order: expected A2 at character 5, got 'A3'"),
+    ],
+)
+def test_messages_name_the_argument(call, message):
+    with pytest.raises((TypeError, ValueError, OverflowError, OSError), match=message):
+        call()
+
+
+def test_memory_limit_of_numpy():
+    assert mmchain.plan("2x3x4", memory_limit=np.int64(1000)).multiplications == 24

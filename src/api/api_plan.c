@@ -31,7 +31,8 @@ static mmc_status open_device(mmc_plan *plan, const char *device, int64_t ranks,
   if (!mmci_device_names_several(device)) {
     if (ranks != 0)
       return mmci_fail_argument(error, MMC_E_ARG, "ranks",
-                                "expected device cuda:all or scalapack with it, got '%s'", device);
+                                "needs the device scalapack or cuda:all, and this plan is for '%s'",
+                                device);
     return mmci_context_open_device(plan->context, device, &plan->on, error);
   }
   mmc_status status = mmci_context_open_gang(plan->context, device, ranks, &plan->gang, error);

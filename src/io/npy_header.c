@@ -43,8 +43,10 @@ mmc_status mmci_npy_prelude_parse(const unsigned char *bytes, size_t size, size_
   if (memcmp(bytes, MMCI_NPY_MAGIC, compared) != 0) {
     if (size >= 4 && memcmp(bytes, "PK\x03\x04", 4) == 0)
       return mmci_fail(error, MMC_E_FORMAT, "a zip archive: expected the name to end with .npz");
-    return mmci_fail(error, MMC_E_FORMAT,
-                     "not an .npy file: these begin with the byte 0x93 and NUMPY");
+    return mmci_fail(
+        error, MMC_E_FORMAT,
+        "not an .npy file: these begin with the byte 0x93 and NUMPY; other formats go by the "
+        "ending of the name, as .npz or .mtx");
   }
   if (size >= 8 && (bytes[6] < 1 || bytes[6] > 3 || bytes[7] != 0))
     return mmci_fail(error, MMC_E_FORMAT, ".npy format version %d.%d: 1.0, 2.0 and 3.0 work",

@@ -28,14 +28,17 @@ static int64_t position(const reading *r) {
   return (int64_t)(r->at - r->text) + 1;
 }
 
-/* Says what stands where something else was expected. */
+/* Says what stands where something else was expected: the name of a factor, or a character. */
 static mmc_status expected(const reading *r, const char *what) {
+  enum { SHOWN = 12 };
   if (*r->at == '\0')
     return mmci_fail_argument(r->error, MMC_E_ARG, "order",
                               "expected %s at the end, character %" PRId64, what, position(r));
+  size_t length = strspn(r->at, "A0123456789");
+  length = length == 0 ? 1 : length > SHOWN ? SHOWN : length;
   return mmci_fail_argument(r->error, MMC_E_ARG, "order",
-                            "expected %s at character %" PRId64 ", got '%c'", what, position(r),
-                            *r->at >= ' ' && *r->at <= '~' ? *r->at : '?');
+                            "expected %s at character %" PRId64 ", got '%.*s'", what, position(r),
+                            (int)length, *r->at >= ' ' && *r->at <= '~' ? r->at : "?");
 }
 
 static mmc_status expected_factor(const reading *r) {

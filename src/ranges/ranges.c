@@ -113,8 +113,12 @@ mmc_status mmci_ranges_check(const mmci_ranges *ranges, const char *name, int64_
     return fail_matrix(name, i, "expected layout MMC_ROW_MAJOR or MMC_COL_MAJOR", error);
   if (matrix->location != MMC_HOST && matrix->location != MMC_DEVICE)
     return fail_matrix(name, i, "expected location MMC_HOST or MMC_DEVICE", error);
-  if (matrix->ld != 0 && matrix->ld < side)
-    return fail_matrix(name, i, "ld is less than the length of a row (column)", error);
+  if (matrix->ld != 0 && matrix->ld < side) {
+    char what[80];
+    snprintf(what, sizeof what, "expected an ld of at least %" PRId64 ", or 0, got %" PRId64, side,
+             matrix->ld);
+    return fail_matrix(name, i, what, error);
+  }
   if (side == 0) return MMC_OK;
   if (__builtin_mul_overflow(side, mmci_matrix_ld(matrix), &bytes) ||
       __builtin_mul_overflow(bytes, (int64_t)ranges->element, &bytes))

@@ -125,8 +125,12 @@ static mmc_status check_shape(const mmc_matrix *matrix, int32_t index, int64_t r
   if (matrix->location != MMC_HOST && matrix->location != MMC_DEVICE)
     return fail_matrix(index, "expected location MMC_HOST or MMC_DEVICE", error);
   int64_t length = mmci_matrix_line_length(matrix), lines = mmci_matrix_lines(matrix);
-  if (matrix->ld != 0 && matrix->ld < length)
-    return fail_matrix(index, "ld is less than the length of a row (column)", error);
+  if (matrix->ld != 0 && matrix->ld < length) {
+    char what[80];
+    snprintf(what, sizeof what, "expected an ld of at least %" PRId64 ", or 0, got %" PRId64,
+             length, matrix->ld);
+    return fail_matrix(index, what, error);
+  }
   *one = 0;
   if (rows == 0 || cols == 0) return MMC_OK;
   int64_t elements, size;

@@ -190,6 +190,7 @@ rm R.npy
 check multiply_missing 2 multiply P.npy missing.npy -o R.npy
 cp P.npy pressure.npy
 check multiply_misspelt 2 multiply presure.npy Q.npy -o R.npy
+check multiply_misspelt_in_folder 2 multiply clrs/A1.npy clrs/A22.npy -o R.npy
 check multiply_directory 2 multiply P.npy said -o R.npy
 check multiply_bad_op 2 multiply P.npy Q.npy:X -o R.npy
 check multiply_standard_input_twice 2 multiply - - -o R.npy

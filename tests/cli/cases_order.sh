@@ -54,6 +54,8 @@ check order_absurd 2 order 30x4611686018427387905
 check order_absurd_digits 2 order 30x99999999999999999999999999999999
 check order_overflow 2 order 4611686018427387904x4611686018427387904x4611686018427387904
 check order_missing_file 2 order --dims missing.txt
+check order_misspelt_file 2 order --dims dimz.txt
+check order_file_as_dims 2 order dims.txt
 check order_file_and_dims 2 order --dims dims.txt 5
 printf '30 35\n15 5\n10 2O 25\n' >letters.txt
 check order_file_letter 2 order --dims letters.txt

@@ -174,7 +174,7 @@ static void wrong_matrices_are_named(void **state) {
   f->factors[1] = good;
   f->factors[1].ld = 3;
   expect(f, mmc_execute(f->run, f->factors, &f->out), MMC_E_ARG,
-         "factors[1]: ld is less than the length of a row (column)");
+         "factors[1]: expected an ld of at least 4, or 0, got 3");
   f->factors[1] = good;
   f->factors[1].ld = INT64_MAX / 2;
   expect(f, mmc_execute(f->run, f->factors, &f->out), MMC_E_ARG,
