@@ -110,11 +110,13 @@ static void try_product(uint64_t seed) {
   const int ring = (int)random_below(&random, RINGS);
   const int filling = (int)random_below(&random, FILLINGS), processors[] = {1, 4, 132};
   const int64_t most = random_below(&random, 8) == 0 ? 140 : 40;
+  const bool is_long = random_below(&random, 3) == 0; /* k is cut into parts */
   g.dtype = rings[ring].dtype;
   g.rule.semiring = rings[ring].semiring;
   g.m = random_size(&random, most);
-  g.k = random_size(&random, most);
+  g.k = is_long ? 100 + random_below(&random, 900) : random_size(&random, most);
   g.n = random_size(&random, most);
+  if (random_below(&random, 4) == 0) (random_below(&random, 2) == 0 ? g.m : g.n) = 1;
   g.a = random_form(&random, g.m, g.k);
   g.b = random_form(&random, g.k, g.n);
   g.ldc = g.n + 1 + random_below(&random, 5);
@@ -145,8 +147,14 @@ static void try_product(uint64_t seed) {
     a_data = a_table.data();
     b_data = b_table.data();
   }
-  bool right = mmci_cuda_semiring_product(nullptr, &asked, processors[random_below(&random, 3)],
-                                          a_data, b_data, c.data(), &error) == MMC_OK;
+  /* Memory for parts, of which nobody reads what was not written, and guards behind it. */
+  static const size_t ROOMS[] = {0, 5000, 100000, 4000000};
+  std::vector<unsigned char> memory(ROOMS[random_below(&random, 4)] + 64, 0xff);
+  const mmci_cuda_semiring_room room = {processors[random_below(&random, 3)], memory.data(),
+                                        memory.size() - 64};
+  bool right = mmci_cuda_semiring_product(nullptr, &asked, &room, a_data, b_data, c.data(),
+                                          &error) == MMC_OK;
+  for (size_t i = room.bytes; i < memory.size(); i++) right = right && memory[i] == 0xff;
   const double epsilon = g.dtype == MMC_F32 ? 0x1p-23 : 0x1p-52,
                scale = filling == FAR_APART ? 6000 : 32;
   const double tolerance = g.rule.semiring == MMC_LOG_SUM_EXP ? 8 * epsilon * scale : 0;

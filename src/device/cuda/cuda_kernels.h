@@ -31,12 +31,21 @@ mmc_status mmci_cuda_spread(cudaStream_t stream, const mmci_gemm *gemm, const vo
  * quiet one. */
 mmc_status mmci_cuda_settle(cudaStream_t stream, const mmci_gemm *gemm, void *c, mmci_error *error);
 
-/* Computes the product over max-plus, min-plus or log that gemm describes, on a device of so many
- * multiprocessors. */
-mmc_status mmci_cuda_semiring_product(cudaStream_t stream, const mmci_gemm *gemm, int processors,
-                                      const void *a, const void *b, void *c, mmci_error *error);
+/* What products over semirings have to themselves: so many multiprocessors, and memory for the
+ * parts of those that are long along k. */
+typedef struct mmci_cuda_semiring_room {
+  int processors;
+  void *memory; /* may be NULL where only seconds are asked for */
+  size_t bytes;
+} mmci_cuda_semiring_room;
+
+/* Computes the product over max-plus, min-plus or log that gemm describes. Its bits depend on the
+ * multiprocessors and the bytes. */
+mmc_status mmci_cuda_semiring_product(cudaStream_t stream, const mmci_gemm *gemm,
+                                      const mmci_cuda_semiring_room *room, const void *a,
+                                      const void *b, void *c, mmci_error *error);
 /* Returns how long that is taken to last. */
-double mmci_cuda_semiring_seconds(const mmci_gemm *gemm, int processors);
+double mmci_cuda_semiring_seconds(const mmci_gemm *gemm, const mmci_cuda_semiring_room *room);
 
 /* Does what the slot copy of device.h says. */
 mmc_status mmci_cuda_copy_tiles(cudaStream_t stream, mmc_dtype dtype, int64_t rows, int64_t cols,

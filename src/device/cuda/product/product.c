@@ -280,8 +280,11 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
   plain.variant = 0;
   choose_kind(device, &plain, &kernel);
   if (kernel.kind == RESIDUES) return mmci_residues_seconds(&plain);
-  if (kernel.kind == SEMIRING)
-    return mmci_cuda_semiring_seconds(gemm, device->properties.multiProcessorCount);
+  if (kernel.kind == SEMIRING) {
+    const mmci_cuda_semiring_room room = {.processors = device->properties.multiProcessorCount,
+                                          .bytes = mmci_cuda_workspace_bytes(device)};
+    return mmci_cuda_semiring_seconds(gemm, &room);
+  }
   const bool known = (kernel.kind == CUBLAS || kernel.kind == CUBLAS_BATCH) &&
                      kernel.arithmetic == &NATIVE[gemm->dtype];
   return known ? mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), &plain) *
@@ -530,10 +533,13 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
   switch (kind_of_addresses(kernel, a, b, c)) {
     case NOTHING:
       break;
-    case SEMIRING:
-      return mmci_cuda_semiring_product(queue->stream, &kernel->gemm,
-                                        queue->device->properties.multiProcessorCount, a, b, c,
-                                        error);
+    case SEMIRING: {
+      const mmci_cuda_semiring_room room = {
+          .processors = queue->device->properties.multiProcessorCount,
+          .memory = queue->workspace,
+          .bytes = queue->workspace_bytes};
+      return mmci_cuda_semiring_product(queue->stream, &kernel->gemm, &room, a, b, c, error);
+    }
     case ZEROS:
     case PLAIN:
       return mmci_cuda_plain_product(queue->stream, &kernel->gemm, a, b, c, error);

@@ -1,5 +1,8 @@
 /* semiring.cuh: products over max-plus, min-plus and log, in tiles of C.
  *
+ * Where C has too few elements for the chip, k is cut into parts, whose products are further ones
+ * of the batch, and a second launch adds these up.
+ *
  * A block keeps a tile of C in registers and goes along k in steps, which come by cp.async a few
  * steps ahead. In shared memory a step is so many lines of the tile's height of A, and as many of
  * its width of B, whichever way the operands lie; past their edges are zeros of the semiring.
@@ -31,12 +34,31 @@ struct Shape {
   Operand a, b;
   int64_t ldc, c_stride;
   bool accumulate;
+  int64_t parts, part; /* so many parts of k, of so many terms each but the last */
 };
 
 template <typename Element>
 static __device__ __forceinline__ const Element *matrix_of(const Operand &x, int64_t i) {
   return x.gathered ? static_cast<const Element *const *>(x.data)[i]
                     : static_cast<const Element *>(x.data) + i * x.stride;
+}
+
+/* The part of k that is number `number` of all products' parts: of product `i`, from term `first`
+ * on. */
+struct PartOfK {
+  int64_t i, first, k;
+  __device__ __forceinline__ PartOfK(const Shape &s, int64_t number)
+      : i(s.parts == 1 ? number : number / s.parts),
+        first(s.parts == 1 ? 0 : number % s.parts * s.part),
+        k(s.k - first < s.part ? s.k - first : s.part) {}
+};
+
+/* Return how far a next term of k is in memory. */
+static __device__ __forceinline__ int64_t a_step_of(const Shape &s) {
+  return s.a.trans ? s.a.ld : 1;
+}
+static __device__ __forceinline__ int64_t b_step_of(const Shape &s) {
+  return s.b.trans ? 1 : s.b.ld;
 }
 
 /* ---- the semirings ------------------------------------------------------------------------------
@@ -393,7 +415,7 @@ template <typename Element>
 struct Place {
   const Element *a, *b;
   Element *c;
-  int64_t row, col;
+  int64_t row, col, k;
   bool a_by_pieces, b_by_pieces;
 };
 
@@ -408,9 +430,11 @@ static __device__ __forceinline__ Place<typename T::Element> place_of(const Shap
   const int64_t i = at / (down * across), tile = at - i * down * across;
   const int64_t band = tile / (TOGETHER * across), within = tile - band * TOGETHER * across;
   const int64_t left = down - band * TOGETHER, high = left < TOGETHER ? left : (int64_t)TOGETHER;
+  const PartOfK part(s, i);
   Place<Element> x;
-  x.a = matrix_of<Element>(s.a, i);
-  x.b = matrix_of<Element>(s.b, i);
+  x.k = part.k;
+  x.a = matrix_of<Element>(s.a, part.i) + part.first * a_step_of(s);
+  x.b = matrix_of<Element>(s.b, part.i) + part.first * b_step_of(s);
   x.c = all_c + i * s.c_stride;
   x.row = (band * TOGETHER + within % high) * T::HEIGHT;
   x.col = within / high * T::WIDTH;
@@ -427,9 +451,9 @@ static __device__ __forceinline__ void load_step(typename T::Element *stages, co
     const int64_t line = (int64_t)step * T::DEPTH;
     typename T::Element *to = stages + step % T::STAGES * T::STAGE;
     load_lines<typename T::Ring, T::HEIGHT, T::DEPTH, T::A_STRIDE, T::THREADS>(
-        to, x.a, s.a.ld, !s.a.trans, x.a_by_pieces, s.m, x.row, s.k, line);
+        to, x.a, s.a.ld, !s.a.trans, x.a_by_pieces, s.m, x.row, x.k, line);
     load_lines<typename T::Ring, T::WIDTH, T::DEPTH, T::B_STRIDE, T::THREADS>(
-        to + T::DEPTH * T::A_STRIDE, x.b, s.b.ld, s.b.trans, x.b_by_pieces, s.n, x.col, s.k, line);
+        to + T::DEPTH * T::A_STRIDE, x.b, s.b.ld, s.b.trans, x.b_by_pieces, s.n, x.col, x.k, line);
   }
   mmci_copy_async_commit();
 }
@@ -448,8 +472,8 @@ static __device__ __noinline__ void write_exactly(const Shape &s,
                     j = col + c / T::EACH * LANES_ACROSS * T::EACH + c % T::EACH;
       if (i >= s.m || j >= s.n) continue;
       const Line<Element> line = {s.a.trans ? x.a + i : x.a + i * s.a.ld,
-                                  s.b.trans ? x.b + j * s.b.ld : x.b + j, s.a.trans ? s.a.ld : 1,
-                                  s.b.trans ? 1 : s.b.ld, s.k};
+                                  s.b.trans ? x.b + j * s.b.ld : x.b + j, a_step_of(s),
+                                  b_step_of(s), x.k};
       Element *to = x.c + i * s.ldc + j;
       *to = exact(typename T::Ring(), line, s.accumulate, s.accumulate ? *to : Element());
     }
@@ -496,7 +520,7 @@ __global__ void __launch_bounds__(T::THREADS, T::BLOCKS)
   const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
   const int row = warp % T::WARPS_IN_COLUMN * T::PART_HEIGHT + lane / LANES_ACROSS * T::EACH;
   const int col = warp / T::WARPS_IN_COLUMN * T::PART_WIDTH + lane % LANES_ACROSS * T::EACH;
-  const int steps = (int)((s.k + T::DEPTH - 1) / T::DEPTH);
+  const int steps = (int)((s.part + T::DEPTH - 1) / T::DEPTH);
 #pragma unroll 1
   for (int64_t at = blockIdx.x; at < tiles; at += gridDim.x) {
     const Place<Element> x = place_of<T>(s, all_c, at);
@@ -530,6 +554,7 @@ __global__ void __launch_bounds__(T::THREADS, T::BLOCKS)
 template <typename Ring, int COUNT>
 struct Neighbours {
   typedef typename Ring::Element Element;
+  enum { TOGETHER = COUNT == 1 ? 8 : 4 }; /* terms on their way */
   Element best[COUNT];
 
   template <typename Read>
@@ -537,7 +562,7 @@ struct Neighbours {
     bool odd = false;
 #pragma unroll
     for (int e = 0; e < COUNT; e++) best[e] = Ring::packed(Ring::zero());
-#pragma unroll 4
+#pragma unroll TOGETHER
     for (int64_t l = 0; l < k; l++) {
       const Element x = a[l * a_step];
       odd |= Ring::is_odd(x);
@@ -557,6 +582,7 @@ struct Neighbours {
 
 template <typename Real, int COUNT>
 struct Neighbours<LogSum<Real>, COUNT> {
+  enum { TOGETHER = COUNT == 1 ? 8 : 2 };
   Real most[COUNT], sum[COUNT];
 
   template <typename Read>
@@ -567,6 +593,7 @@ struct Neighbours<LogSum<Real>, COUNT> {
       most[e] = LogSum<Real>::least();
       sum[e] = 0;
     }
+#pragma unroll TOGETHER
     for (int64_t l = 0; l < k; l++) {
       const Real x = a[l * a_step];
       odd |= LogSum<Real>::is_odd(x);
@@ -577,6 +604,7 @@ struct Neighbours<LogSum<Real>, COUNT> {
         most[e] = Extreme<Real, false>::of_two(most[e], x + y);
       }
     }
+#pragma unroll TOGETHER
     for (int64_t l = 0; l < k; l++)
 #pragma unroll
       for (int e = 0; e < COUNT; e++)
@@ -588,6 +616,28 @@ struct Neighbours<LogSum<Real>, COUNT> {
   }
 };
 
+/* What lanes of a warp have found of one element becomes what is in all: those that are a multiple
+ * of NEAREST apart. */
+template <int NEAREST, typename Ring>
+static __device__ __forceinline__ void join_lanes(Neighbours<Ring, 1> *x) {
+#pragma unroll
+  for (int apart = 16; apart >= NEAREST; apart /= 2)
+    x->best[0] = Ring::of_two(x->best[0], __shfl_xor_sync(0xffffffffu, x->best[0], apart));
+}
+template <int NEAREST, typename Real>
+static __device__ __forceinline__ void join_lanes(Neighbours<LogSum<Real>, 1> *x) {
+  Real most = x->most[0];
+#pragma unroll
+  for (int apart = 16; apart >= NEAREST; apart /= 2)
+    most = Extreme<Real, false>::of_two(most, __shfl_xor_sync(0xffffffffu, most, apart));
+  Real sum = x->sum[0] * LogSum<Real>::exponential(x->most[0] - most);
+#pragma unroll
+  for (int apart = 16; apart >= NEAREST; apart /= 2)
+    sum += __shfl_xor_sync(0xffffffffu, sum, apart);
+  x->most[0] = most;
+  x->sum[0] = sum;
+}
+
 /* Threads take so many neighbours of a row of C each, of one product after another; the grid
  * strides over them. */
 template <typename Ring, int COUNT>
@@ -595,19 +645,20 @@ __global__ void __launch_bounds__(128)
     semiring_few(const __grid_constant__ Shape s, typename Ring::Element *all_c, int64_t runs) {
   typedef typename Ring::Element Element;
   const int64_t across = (s.n + COUNT - 1) / COUNT, each = s.m * across;
+  const int64_t a_step = a_step_of(s), b_step = b_step_of(s), b_next = s.b.trans ? s.b.ld : 1;
   for (int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < runs;
        at += (int64_t)gridDim.x * blockDim.x) {
     const int64_t i = at / each, within = at - i * each, row = within / across,
                   col = (within - row * across) * COUNT;
-    const Element *a = matrix_of<Element>(s.a, i), *b = matrix_of<Element>(s.b, i);
+    const PartOfK part(s, i);
+    const Element *a = matrix_of<Element>(s.a, part.i) + part.first * a_step,
+                  *b = matrix_of<Element>(s.b, part.i) + part.first * b_step;
     a += s.a.trans ? row : row * s.a.ld;
-    const int64_t a_step = s.a.trans ? s.a.ld : 1, b_step = s.b.trans ? 1 : s.b.ld,
-                  b_next = s.b.trans ? s.b.ld : 1;
     b += col * b_next;
     Neighbours<Ring, COUNT> x;
     /* What is past the edge is the last element again. */
     const int64_t last = s.n - 1 - col;
-    const bool odd = x.find(a, a_step, s.k, [&](int64_t l, int e) -> Element {
+    const bool odd = x.find(a, a_step, part.k, [&](int64_t l, int e) -> Element {
       return b[l * b_step + (e < last ? (int64_t)e : last) * b_next];
     });
     Element *c = all_c + i * s.c_stride + row * s.ldc + col;
@@ -616,12 +667,75 @@ __global__ void __launch_bounds__(128)
       if (e > last) continue;
       const Element before = s.accumulate ? c[e] : Element();
       if (odd) {
-        const Line<Element> line = {a, b + e * b_next, a_step, b_step, s.k};
+        const Line<Element> line = {a, b + e * b_next, a_step, b_step, part.k};
         c[e] = exact(Ring(), line, s.accumulate, before);
       } else {
         c[e] = x.value(e, s.accumulate, before);
       }
     }
+  }
+}
+
+/* Adds up matrices of C's size, parts of them, to every element of C. A warp takes eight
+ * neighbours, of which four lanes share the parts; the grid strides over them. */
+template <typename Ring>
+__global__ void __launch_bounds__(128)
+    semiring_sums(const __grid_constant__ Shape s, const typename Ring::Element *parts,
+                  typename Ring::Element *all_c) {
+  typedef typename Ring::Element Element;
+  enum { WARP = 32, TOGETHER = 8, SHARES = WARP / TOGETHER };
+  const Element one = 0;
+  const int64_t size = s.m * s.n, all = size * s.batch;
+  const int share = (int)threadIdx.x % WARP / TOGETHER;
+  const int64_t own = s.parts > share ? (s.parts - share + SHARES - 1) / SHARES : 0;
+  for (int64_t first = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP * TOGETHER;
+       first < all; first += (int64_t)gridDim.x * blockDim.x / SHARES) {
+    const int64_t mine = first + (int)threadIdx.x % TOGETHER, at = mine < all ? mine : all - 1;
+    const int64_t i = at / size, within = at - i * size, row = within / s.n;
+    const Element *from = parts + i * s.parts * size + within;
+    Neighbours<Ring, 1> x;
+    const bool odd = x.find(from + share * size, SHARES * size, own,
+                            [&](int64_t, int) -> Element { return one; });
+    const bool any_odd = __any_sync(0xffffffffu, odd) != 0;
+    if (!any_odd) join_lanes<TOGETHER>(&x);
+    if (mine >= all || share > 0) continue;
+    Element *c = all_c + i * s.c_stride + row * s.ldc + (within - row * s.n);
+    const Element before = s.accumulate ? *c : Element();
+    const Line<Element> line = {from, &one, size, 0, s.parts};
+    *c = any_odd ? exact(Ring(), line, s.accumulate, before) : x.value(0, s.accumulate, before);
+  }
+}
+
+/* A warp takes an element of C, whose terms are neighbours in memory; the grid strides over them.
+ */
+template <typename Ring>
+__global__ void __launch_bounds__(128)
+    semiring_dots(const __grid_constant__ Shape s, typename Ring::Element *all_c, int64_t dots) {
+  typedef typename Ring::Element Element;
+  enum { WARP = 32 };
+  const int64_t each = s.m * s.n, a_step = a_step_of(s), b_step = b_step_of(s);
+  const int lane = (int)threadIdx.x % WARP;
+  for (int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP; at < dots;
+       at += (int64_t)gridDim.x * blockDim.x / WARP) {
+    const int64_t i = at / each, within = at - i * each, row = within / s.n,
+                  col = within - row * s.n;
+    const PartOfK part(s, i);
+    const Element *a = matrix_of<Element>(s.a, part.i) + part.first * a_step +
+                       (s.a.trans ? row : row * s.a.ld),
+                  *b = matrix_of<Element>(s.b, part.i) + part.first * b_step +
+                       (s.b.trans ? col * s.b.ld : col);
+    const int64_t own = part.k > lane ? (part.k - lane + WARP - 1) / WARP : 0;
+    Neighbours<Ring, 1> x;
+    const bool odd = x.find(a + lane * a_step, WARP * a_step, own, [&](int64_t l, int) -> Element {
+      return b[(l * WARP + lane) * b_step];
+    });
+    const bool any_odd = __any_sync(0xffffffffu, odd) != 0;
+    if (!any_odd) join_lanes<1>(&x);
+    if (lane > 0) continue;
+    Element *c = all_c + i * s.c_stride + row * s.ldc + col;
+    const Element before = s.accumulate ? *c : Element();
+    const Line<Element> line = {a, b, a_step, b_step, part.k};
+    *c = any_odd ? exact(Ring(), line, s.accumulate, before) : x.value(0, s.accumulate, before);
   }
 }
 
