@@ -316,7 +316,7 @@ static bool check_chain(checking *c, const mmc_matrix *result, const int64_t *ex
   apply_factors(c, 0, n - 1, false, y);
   mmc_matrix product = cli_matrix_of_batch(result, dtype, c->chain);
   multiply_vector(dtype, &product, MMC_OP_N, t, c->spare, c->read);
-  if (c->scales) {
+  if (exponents != NULL) {
     const int64_t most = 4096, by = exponents[c->chain] - c->exponent;
     scale(c->spare, dims[0], (int)(by > most ? most : by < -most ? -most : by));
   }
