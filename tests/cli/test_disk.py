@@ -206,33 +206,58 @@ WRITERS = {
     "mmc_file_write": [file_write, "R.npy", "7"],
     "mmc_file_write, no unnamed files": [without_unnamed, file_write, "R.npy", "7"],
 }
+# The other entrances of the command, each with an output of its own.
+if THOROUGH:
+    WRITERS |= {
+        "multiply --semiring": [*MULTIPLY, "--semiring", "log"],
+        "multiply --scaled": [*MULTIPLY, "--scaled", "E.npy"],
+        "multiply --mod": [mmchain, "multiply", "I.npy^9", "-o", "R.npy", "--mod", "97"],
+        "multiply --plan": [mmchain, "multiply", "--plan", "plan", "I.npy", "I.npy", "-o", "R.npy"],
+        "multiply, structure": [mmchain, "multiply", "S.npy:diagonal:inv", "S.npy", "-o", "R.npy"],
+        "multiply, sparse": [mmchain, "multiply", "S.mtx", "S.mtx", "-o", "R.npy"],
+        "multiply, .npz": [mmchain, "multiply", "A.npy", "B.npy", "-o", "R.npz"],
+        "multiply, .safetensors": [mmchain, "multiply", "A.npy", "B.npy", "-o", "R.safetensors"],
+        "scan": [mmchain, "scan", "T.npy", "-o", "R.npy"],
+        "scan --scaled": [mmchain, "scan", "T.npy", "-o", "R.npy", "--scaled", "E.npy"],
+        "plan --svg": [mmchain, "plan", "30x35x15x5x10", "--svg", "R.svg"],
+        "report": [mmchain, "report", "30x35x15x5x10", "-o", "R.html"],
+    }
 FACTORS = {
     "A.npy": npy(90, 20, 1),
     "B.npy": npy(20, 70, -5),
     "dims": " ".join(str(2 + i * i % 97) for i in range(700)).encode(),
+    "I.npy": npy(3, 3, 1).replace(b"<f8", b"<i8"),
+    "S.npy": npy(1, 1, 3),
+    "T.npy": npy(12, 9, 1).replace(b"(12, 9)} ", b"(12,3,3)}"),
+    "S.mtx": b"%%MatrixMarket matrix coordinate real general\n9 9 3\n1 2 5\n2 9 3\n9 1 2\n",
 }
+
+
+def outputs_of(command):
+    return [word for word in command if word[:2] in ("R.", "E.")]
 
 
 def new_content(command, files):
     folder = folder_of("new", files)
     status, _, error = run(folder, command)
     expect(status == 0, command, error)
-    return content_of(os.path.join(folder, "R.npy"))
+    return {name: content_of(os.path.join(folder, name)) for name in outputs_of(command)}
 
 
 def each_call_fails(name, command, before, error):
     """Fails one call after the other; the result is old or new, and the exit status says which."""
-    files = dict(FACTORS) if before is None else dict(FACTORS, **{"R.npy": before})
+    files = dict(FACTORS) if before is None else dict(FACTORS, **dict.fromkeys(outputs_of(command), before))
     new, failed = new_content(command, files), []
     for number in range(1, 10000):
         folder = folder_of("fail", files)
         open(log_path, "w").close()
         trace = (tracer, "fail", str(number), str(error), log_path, folder)
         status, _, said = run(folder, command, trace)
-        found = content_of(os.path.join(folder, "R.npy"))
+        found = {output: content_of(os.path.join(folder, output)) for output in new}
         call = "".join(read_log()[0]) if read_log() else None
         where = f"{name}: call {number}, {call}: exit status {status}: {said.decode().strip()}:"
-        expect(found in (before, new), where, "neither old nor new")
+        for output in new:
+            expect(found[output] in (before, new[output]), where, output, "is neither old nor new")
         expect(status != 0 or found == new, where, "the old content")
         expect(status == 0 or said.count(b"\n") == 1, where, "expected one line")
         left = [file for file in os.listdir(folder) if file.startswith(".mmchain")]
@@ -246,7 +271,7 @@ def each_call_fails(name, command, before, error):
 
 def power_fails(name, command, before, count, draw):
     """Returns how often the content was old, new and neither; neither is an error but for --no-sync."""
-    files = dict(FACTORS) if before is None else dict(FACTORS, **{"R.npy": before})
+    files = dict(FACTORS) if before is None else dict(FACTORS, **dict.fromkeys(outputs_of(command), before))
     new, folder = new_content(command, files), folder_of("power", files)
     disk = Disk(folder, ordered=False)
     open(log_path, "w").close()
@@ -257,8 +282,10 @@ def power_fails(name, command, before, count, draw):
     for at in range(len(lines) + 1):
         share = count * (at + 1) // (len(lines) + 1) - count * at // (len(lines) + 1)
         for _ in range(share):
-            found = disk.after_power_failure(draw).get("R.npy")
-            kind = "new" if found == new else "old" if found == before else "neither"
+            after = disk.after_power_failure(draw)
+            found = {output: after.get(output) for output in new}
+            whole = all(found[output] in (before, new[output]) for output in new)
+            kind = "new" if found == new else "old" if whole else "neither"
             seen[kind] += 1
             if kind != "new" and at == len(lines) and "--no-sync" not in command:
                 raise Failure(f"{name}: {kind} content although the command had ended")
@@ -354,6 +381,7 @@ def power_fails_under_the_store(texts, count, draw, ordered=True):
 def main():
     draw = random.Random(SEED)
     print(f"seed {SEED}")
+    FACTORS["plan"] = run(folder_of("plan", FACTORS), [mmchain, "plan", "I.npy", "I.npy", "--json"])[1]
     errors = (EIO, ENOSPC) if THOROUGH else (EIO,)
     befores = (b"the old content", None) if THOROUGH else (b"the old content",)
     for name, command in WRITERS.items():

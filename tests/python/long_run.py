@@ -172,7 +172,7 @@ def main():
         if now - told >= 60:
             told = now
             check_store()
-            print(f"{now / 60:.0f} min, {samples[-1][1] >> 20} MB, {counts}", flush=True)
+            print(f"{now / 60:.0f} min, {samples[-1][1] / 2**20:.2f} MB, {counts}", flush=True)
     check_store()
     grown = slope(samples)
     print(f"{counts}; {grown / 1024:.1f} KiB a minute, at the end {samples[-1][1] >> 20} MB")
