@@ -8,7 +8,8 @@ killed at any moment. Then and now:
 - every product is compared with NumPy's;
 - what the command writes is whole: the old file or the new;
 - the store can be read, is not set aside, and has every entry that an import which ended has put there;
-- the memory of the process, once warm, does not grow: the slope of a line through its resident bytes.
+- the memory of the process, once warm, does not grow: the slope of a line through its resident bytes, in a run
+  of more than ten minutes.
 
 Three things grow to a bound in any process and are brought there first, or drawn from so few that they soon are: the code that
 LIBXSMM writes (8192 products), the plans that the package keeps (512), and what is tuned, which lies in memory as in the store.
@@ -41,6 +42,7 @@ rng = np.random.default_rng(seed)
 counts = dict.fromkeys(["products", "plans", "tunes", "imports", "commands", "killed"], 0)
 put = set()  # sizes m of the entries that imports which ended have put into the store
 MOST_SLOPE = 64 << 10  # bytes a minute: a byte or two a product
+WARM = 10  # minutes, in which some 0.6 MB are taken once
 CODES = 10000  # more products than LIBXSMM writes code for
 sizes = [tuple(draw.randint(1, 64) for _ in range(3)) for _ in range(100)]  # those that are tuned
 IMPORTS = 500  # texts that are imported
@@ -146,8 +148,9 @@ def check_store():
 
 
 def slope(samples):
-    """Bytes a minute, by least squares, of the second half; the first warms up."""
-    late = samples[len(samples) // 2 :]
+    """Bytes a minute, by least squares, of the second half and not of the first ten minutes, which warm up;
+    NaN for a run that is too short to say."""
+    late = [sample for sample in samples[len(samples) // 2 :] if sample[0] >= 60 * WARM]
     if len(late) < 4:
         return float("nan")
     times, sizes = np.array(late, float).T
