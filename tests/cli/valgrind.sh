@@ -87,6 +87,37 @@ products() (
   [ $failures = 0 ]
 )
 
+# Chains that are not sums of products of whole floating-point matrices, and what else is written.
+others() (
+  enter others
+  python3 "$make_npy" integers.npy '<i4' 5x5
+  python3 "$make_npy" stack.npy '<f8' 12x4x4
+  python3 "$make_npy" first.npy '<f8' 4x4
+  printf '%%%%MatrixMarket matrix coordinate real general\n9 9 3\n1 2 5\n2 9 3\n9 1 2\n' >sparse.mtx
+  "$mmchain" generate f64:9x9x9x3 -o f64 >said
+  clean 0 multiply f64/A1.npy:lower:inv f64/A2.npy:tridiagonal:inv f64/A3.npy -o R.npy
+  clean 0 multiply '(f64/A1.npy:lower f64/A2.npy:spd):inv' f64/A1.npy:lower:T f64/A3.npy -o R.npy --explain
+  clean 0 multiply integers.npy^9 -o R.npy
+  clean 0 multiply integers.npy^900 -o R.npy --mod 1000003 --json
+  clean 2 multiply integers.npy^99 -o R.npy --checked
+  clean 0 multiply f64/A1.npy f64/A2.npy f64/A3.npy -o R.npy --semiring max-plus --check
+  clean 0 multiply f64/A2.npy^20 -o R.npy --semiring log
+  clean 0 multiply f64/A2.npy^200 -o R.npy --scaled E.npy --check
+  clean 0 multiply f64/A2.npy f64/A2.npy f64/A3.npy -o R.npy --reproducible
+  "$mmchain" plan f64/A1.npy f64/A2.npy f64/A3.npy --json >plan.json
+  clean 0 multiply --plan plan.json f64/A1.npy f64/A2.npy f64/A3.npy -o R.npy
+  clean 2 multiply --plan plan.json f64/A1.npy f64/A3.npy -o R.npy
+  clean 0 multiply sparse.mtx sparse.mtx -o R.mtx --check
+  clean 0 multiply sparse.mtx f64/A2.npy -o R.npz
+  clean 0 scan stack.npy -o R.npy --check
+  clean 0 scan stack.npy -o R.npy --semiring min-plus --reverse --exclusive
+  clean 0 scan stack.npy -o R.npy --scaled E.npy --initial first.npy
+  clean 0 plan 100x200x300x50x60 --on scalapack --ranks 6
+  clean 0 plan f32:1000x2000x3000x50x60 --on cuda:all --ranks 4
+  clean 0 report f64:80x80x5:lower.T.inv,N -o page.html
+  [ $failures = 0 ]
+)
+
 # A store, or a library built without: then every one of these fails in order.
 text='mmchain wisdom 1
 fingerprint "ref" "a machine" "" "" "0.1.0" "f32" "native"
@@ -114,8 +145,9 @@ stores() (
 
 plans >"$work/plans.log" 2>&1 &
 products >"$work/products.log" 2>&1 &
+others >"$work/others.log" 2>&1 &
 stores >"$work/stores.log" 2>&1 &
 status=0
-for part in 1 2 3; do wait -n || status=1; done
+for part in 1 2 3 4; do wait -n || status=1; done
 cat "$work"/*.log
 exit $status
