@@ -755,9 +755,10 @@ typedef struct mmc_gradients mmc_gradients;
 /* CONSTRUCTOR. Prepares the gradients of those factors i for which wanted[i] is true, of n; NULL
  * means all. The plan says the chain, the device and the order; where its order was not given and
  * another takes as many multiplications, whose products wait less for one another, that is taken.
- * The plan must outlive it. Returns: E_ARG, E_NOMEM, E_OVERFLOW, E_UNSUPPORTED (a device with
- * memory of its own; a plan that computes once what repeats, or that uses the structure of factors,
- * see mmc_chain_options). */
+ * The plan must outlive it. On a GPU, matrices have at most 64 rows and columns, and lie, as the
+ * memory does, on it. Returns: E_ARG, E_NOMEM, E_OVERFLOW, E_DEVICE, E_UNSUPPORTED (a device
+ * without gradients, or larger matrices; a plan that computes once what repeats, or that uses the
+ * structure of factors, see mmc_chain_options). */
 MMC_API mmc_status mmc_gradients_create(const mmc_plan *plan, const bool *wanted,
                                         mmc_gradients **out);
 MMC_API void mmc_gradients_destroy(mmc_gradients *gradients);
@@ -769,6 +770,11 @@ MMC_API uint64_t mmc_gradients_bytes(const mmc_gradients *gradients);
  * wanted. It is as large as the factor as stored, in rows without gaps; of a batch, one follows the
  * other. Where the factor is transposed by its op, so is its gradient. */
 MMC_API uint64_t mmc_gradients_offset(const mmc_gradients *gradients, int64_t i);
+
+/* METHOD. Has the two methods below be ordered like kernels on the caller's stream from now on, a
+ * cudaStream_t (NULL is CUDA's default stream), and not wait. Other devices ignore the stream and
+ * wait. A NULL gradients is a no-op. */
+MMC_API void mmc_gradients_on_stream(mmc_gradients *gradients, void *stream);
 
 /* METHOD. out = the product, as by mmc_execute(), with the results that the gradients need kept in
  * memory: mmc_gradients_bytes() of them, aligned to 64, the caller's. factors and out are as for

@@ -148,6 +148,8 @@ def factors_of(arrays: Any) -> List[Any]:
     if isinstance(arrays, (list, tuple)):
         return list(arrays)
     if getattr(arrays, "ndim", 0) > 2:
+        if hasattr(arrays, "unbind"):  # of tensors, whose gradients come together again as one
+            return list(arrays.unbind(-3))
         return [arrays[..., i, :, :] for i in range(arrays.shape[-3])]
     if not hasattr(arrays, "__len__"):
         len(arrays)  # NumPy's exception for an iterator

@@ -21,16 +21,18 @@ _most_kept = 32
 class Prepared:
     """Gradients of one kind of chain, for a with statement."""
 
-    def __init__(self, dtype: str, dims: Sequence[int], batch: int, wanted: Sequence[bool]):
-        self._key: _Key = (os.getpid(), dtype, tuple(dims), batch, tuple(wanted))
+    def __init__(
+        self, dtype: str, dims: Sequence[int], batch: int, wanted: Sequence[bool], device: str = "cpu"
+    ):
+        self._key: _Key = (os.getpid(), dtype, tuple(dims), batch, tuple(wanted), device)
 
     def __enter__(self) -> _mmchain.Gradients:
         try:
             self._work = _idle[self._key].pop()
         except (KeyError, IndexError):
-            _, dtype, dims, batch, wanted = self._key
+            _, dtype, dims, batch, wanted, device = self._key
             text = f"{dtype}:{'x'.join(map(str, dims))}" + (f"@{batch}" if batch != 1 else "")
-            plan = _mmchain.Plan(text, "flops", "cpu", "native", None, None, None, False)
+            plan = _mmchain.Plan(text, "flops", device, "native", None, None, None, device != "cpu")
             self._work = _mmchain.Gradients(plan, wanted)
         return self._work
 

@@ -124,15 +124,20 @@ class _Product(torch.autograd.Function):
 
 
 class _Chain(torch.autograd.Function):
-    """The product of many matrices on the CPU. The gradients take the place of what was kept for
-    them, in one piece of memory, so that they are good once; when they are asked for again, the
-    product is computed again first."""
+    """The product of many small matrices, or stacks of them of three dimensions. The gradients take
+    the place of what was kept for them, in one piece of memory, so that they are good once; when they
+    are asked for again, the product is computed again first."""
 
     @staticmethod
-    def forward(ctx: Any, dims: List[int], *matrices: torch.Tensor) -> torch.Tensor:
-        ctx.chain = _names[matrices[0].dtype], dims, 1, ctx.needs_input_grad[1:]
+    def forward(
+        ctx: Any, dims: List[int], stack: List[int], *matrices: torch.Tensor
+    ) -> torch.Tensor:
+        first, batch = matrices[0], stack[0] if stack else 1
+        place = f"cuda:{first.device.index}" if first.is_cuda else "cpu"
+        ctx.chain = _names[first.dtype], dims, batch, ctx.needs_input_grad[2:], place
+        ctx.stack = stack
         ctx.save_for_backward(*matrices)
-        out = matrices[0].new_empty((dims[0], dims[-1]))
+        out = first.new_empty((*stack, dims[0], dims[-1]))
         ctx.memory = _Chain._go_forward(ctx.chain, matrices, out)
         return out
 
@@ -153,13 +158,13 @@ class _Chain(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        matrices, (_, dims, _, wanted) = ctx.saved_tensors, ctx.chain
+        matrices, (_, dims, _, wanted, _) = ctx.saved_tensors, ctx.chain
         if torch.is_grad_enabled():  # gradients of gradients
             pairs = _shapes.products(dims)
             product = _shapes.multiply(pairs, matrices, torch.matmul)
             inputs = [matrix for matrix, is_wanted in zip(matrices, wanted) if is_wanted]
             made = iter(torch.autograd.grad(product, inputs, gradients, create_graph=True))
-            return (None, *(next(made) if is_wanted else None for is_wanted in wanted))
+            return (None, None, *(next(made) if is_wanted else None for is_wanted in wanted))
         memory, ctx.memory = ctx.memory, None
         if memory is None:
             out = torch.empty_like(gradients[0], memory_format=torch.contiguous_format)
@@ -168,7 +173,7 @@ class _Chain(torch.autograd.Function):
         with Prepared(*ctx.chain) as work:
             _Chain._go(work.backward, matrices, memory, cotangent)
             places, _ = work.places()
-        return (None, *_parts(memory, places, dims))
+        return (None, None, *_parts(memory, places, dims, ctx.stack))
 
 
 def _handed(tensor: torch.Tensor) -> Any:
@@ -178,16 +183,19 @@ def _handed(tensor: torch.Tensor) -> Any:
     return tensor if type(tensor) is torch.Tensor else tensor.detach()
 
 
-def _parts(memory: torch.Tensor, places: List[Optional[int]], dims: List[int]) -> List[Any]:
+def _parts(
+    memory: torch.Tensor, places: List[Optional[int]], dims: List[int], stack: List[int]
+) -> List[Any]:
     """The gradients in the memory, each of which begins at a multiple of 64 bytes."""
-    if len(set(dims)) == 1 and dims[0] > 0:
+    if len(set(dims)) == 1 and dims[0] > 0 and not stack:
         side, line = dims[0], 64 // memory.element_size()
         one = -(-side * side // line) * line
         parts = memory.as_strided((len(memory) // one, side, side), (one, side, 1)).unbind()
         return [None if place is None else parts[place // one] for place in places]
+    strides = [[rows * cols] * len(stack) + [cols, 1] for rows, cols in zip(dims, dims[1:])]
     return [
-        None if place is None else memory.as_strided((rows, cols), (cols, 1), place)
-        for place, rows, cols in zip(places, dims, dims[1:])
+        None if place is None else memory.as_strided((*stack, rows, cols), stride, place)
+        for place, rows, cols, stride in zip(places, dims, dims[1:], strides)
     ]
 
 
@@ -198,6 +206,9 @@ _most_by_torch = 128
 # From so many small matrices on, one call for all gradients is faster than PyTorch's records of each.
 # Larger products take most of the time themselves, and PyTorch's threads are at work already.
 _least_by_us, _largest_by_us = 20, 64
+# On a GPU every product is a launch of PyTorch's, and one that is recorded takes longer than several
+# of ours.
+_least_by_us_on_gpu = 4
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 _multi_dot = torch.linalg.multi_dot
 _mm = torch.mm
@@ -210,36 +221,62 @@ def _of_three(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor
 
 
 def _by_us(tensors: List[torch.Tensor]) -> Any:
-    """The product as one function; None where they are no matrices of one dtype that lie on the CPU
-    and fit together, or tangents are wanted."""
-    kinds = {(tensor.dtype, tensor.layout, tensor.is_cpu, tensor.is_neg()) for tensor in tensors}
-    if kinds != {(tensors[0].dtype, torch.strided, True, False)}:
+    """The product as one function; None where they are no matrices, or on a GPU stacks of as many, of
+    one dtype on one device that fit together, or tangents are wanted."""
+    first = tensors[0]
+    kinds = {(tensor.dtype, tensor.layout, tensor.device, tensor.is_neg()) for tensor in tensors}
+    if kinds != {(first.dtype, torch.strided, first.device, False)}:
         return None
+    stack = list(first.shape[:-2])
     shapes = [tensor.shape for tensor in tensors]
-    if set(map(len, shapes)) != {2} or getattr(forward_ad, "_current_level", -1) >= 0:
+    if {shape[:-2] for shape in shapes} != {first.shape[:-2]} or min(map(len, shapes)) < 2:
         return None
-    dims = [*(rows for rows, _ in shapes), shapes[-1][1]]
-    if [cols for _, cols in shapes] != dims[1:] or max(dims) > _largest_by_us:
+    if len(stack) > first.is_cuda or getattr(forward_ad, "_current_level", -1) >= 0:
         return None
-    if tensors[0].is_complex():
+    dims = [*(shape[-2] for shape in shapes), shapes[-1][-1]]
+    if [shape[-1] for shape in shapes] != dims[1:] or max(dims) > _largest_by_us:
+        return None
+    if first.is_complex():
         tensors = [tensor.resolve_conj() for tensor in tensors]
-    return _Chain.apply(dims, *tensors)
+    return _Chain.apply(dims, stack, *tensors)
+
+
+def _on_gpu(tensors: List[torch.Tensor]) -> Any:
+    """The product of tensors on a GPU as one function, or None."""
+    if len(tensors) < _least_by_us_on_gpu or tensors[0].dtype not in _names or _is_compiling():
+        return None
+    if torch.cuda.is_current_stream_capturing():
+        return None
+    first, last = tensors[0].ndim == 1, tensors[-1].ndim == 1
+    if first or last:
+        tensors = list(tensors)
+        tensors[0] = tensors[0][None, :] if first else tensors[0]
+        tensors[-1] = tensors[-1][:, None] if last else tensors[-1]
+    result = _by_us(tensors)
+    if result is None:
+        return None
+    result = result[..., 0] if last else result
+    return result[0] if first else result
 
 
 def _with_gradients(tensors: List[torch.Tensor], device: Optional[str]) -> Any:
     """The product by PyTorch, whose order is one of fewest multiplications too and whose records of
-    gradients cost least; None where it is more than a few plain matrices on the CPU."""
+    gradients cost least, or of many small matrices as one function; None where it is neither."""
     gradients = False
     for tensor in tensors:
         if type(tensor) not in _exact or tensor.layout is not torch.strided:
             return None
         gradients = gradients or tensor.requires_grad
-    if not gradients or not torch.is_grad_enabled() or device not in (None, "cpu"):
+    if not gradients or not torch.is_grad_enabled() or _transforms_active():
         return None
     first = tensors[0]
+    if first.is_cuda and device is None and not _is_any_autocast_enabled():
+        return _on_gpu(tensors)
+    if device not in (None, "cpu"):
+        return None
     if not first.is_cpu or first.dtype not in _plain_on_cpu or len(tensors) < 2:
         return None
-    if _transforms_active() or _is_any_autocast_enabled():
+    if _is_any_autocast_enabled():
         return None
     if len(tensors) >= _least_by_us and not _is_compiling():
         result = _by_us(tensors)

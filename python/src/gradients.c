@@ -1,6 +1,8 @@
 /* gradients.c: see gradients.h. Arrays are matrices, or stacks of them of three dimensions. */
 #include "gradients.h"
 
+#include <string.h>
+
 #include "plan.h"
 #include "view.h"
 
@@ -11,6 +13,7 @@ typedef struct gradients {
   int64_t n;
   mmcp_view *views; /* n factors, then product or cotangent, then the memory */
   mmc_matrix *matrices;
+  int device;   /* of the plan: MMCP_HOST, or the number of a CUDA device */
   bool at_work; /* without the GIL */
 } gradients;
 
@@ -43,6 +46,12 @@ static int prepare(gradients *self, PyObject *sequence) {
   return done;
 }
 
+/* The device of arrays, by the name of the plan's. */
+static int device_of(const char *name) {
+  if (strncmp(name, "cuda", 4) != 0) return MMCP_HOST;
+  return name[4] == ':' ? (int)strtol(name + 5, NULL, 10) : 0;
+}
+
 static PyObject *gradients_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"plan", "wanted", NULL};
   PyObject *plan, *wanted;
@@ -55,6 +64,7 @@ static PyObject *gradients_new(PyTypeObject *type, PyObject *args, PyObject *kwa
   self->generation = mmcp.generation;
   self->plan = (mmcp_plan *)Py_NewRef(plan);
   self->n = mmc_chain_length(self->plan->chain);
+  self->device = device_of(mmc_plan_device(self->plan->plan));
   self->views = malloc(((size_t)self->n + 2) * sizeof *self->views);
   self->matrices = malloc(((size_t)self->n + 2) * sizeof *self->matrices);
   if (self->views == NULL || self->matrices == NULL)
@@ -80,7 +90,7 @@ static int acquire(gradients *self, PyObject *array, int64_t at, bool writes) {
   int got = mmcp_view_acquire(array, want, view);
   if (got != 1) return got;
   const int64_t element = (int64_t)mmc_dtype_size(dtype);
-  bool fits = view->dtype == dtype && view->device == MMCP_HOST;
+  bool fits = view->dtype == dtype && view->device == self->device;
   if (at == self->n + 1) {
     fits = fits && view->ndim == 1 && mmcp_view_is_contiguous(view) &&
            (uint64_t)(view->shape[0] * element) >= mmc_gradients_bytes(self->gradients);
@@ -95,6 +105,16 @@ static int acquire(gradients *self, PyObject *array, int64_t at, bool writes) {
   }
   if (!fits) mmcp_view_release(view);
   return fits;
+}
+
+/* Puts the work on the stream of the arrays' library, where it has one. */
+static int find_stream(gradients *self) {
+  void *stream;
+  const dl_exchange *exchange = self->views[self->n + 1].exchange;
+  if (self->device == MMCP_HOST || exchange == NULL || exchange->current_stream == NULL) return 1;
+  if (exchange->current_stream(DL_CUDA, self->device, &stream) != 0) return -1;
+  mmc_gradients_on_stream(self->gradients, stream);
+  return 1;
 }
 
 typedef mmc_status (*way)(gradients *self);
@@ -129,6 +149,7 @@ static PyObject *go(gradients *self, PyObject *args, way way, bool writes) {
                                             : PyTuple_GET_ITEM(factors, (Py_ssize_t)held);
     done = acquire(self, array, held, held > self->n || (held == self->n && writes));
   }
+  if (done == 1) done = find_stream(self);
   if (done == 1) {
     self->at_work = true;
     PyThreadState *thread = mmcp_enter();

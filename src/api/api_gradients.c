@@ -44,6 +44,10 @@ uint64_t mmc_gradients_offset(const mmc_gradients *gradients, int64_t i) {
   return gradients != NULL ? mmci_gradients_offset(gradients->gradients, i) : UINT64_MAX;
 }
 
+void mmc_gradients_on_stream(mmc_gradients *gradients, void *stream) {
+  if (gradients != NULL) mmci_gradients_on_stream(gradients->gradients, stream);
+}
+
 mmc_status mmc_gradients_forward(mmc_gradients *gradients, const mmc_matrix *factors, void *memory,
                                  const mmc_matrix *out) {
   if (gradients == NULL) return MMC_E_ARG;

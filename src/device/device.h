@@ -12,9 +12,10 @@
 #include "chain/group.h"
 #include "chain/scan.h"
 #include "chain/structured.h"
+#include "chain/tree_node.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 19
+#define MMCI_DEVICE_ABI 20
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -261,6 +262,13 @@ typedef struct mmci_device_ops {
    * that take room, threads or pieces. */
   bool (*at_once)(mmci_device *device, const mmci_gemm *gemm, const void *a, const void *b,
                   void *c);
+
+  /* (optional) Computes nodes that do not wait for one another, each of batch chains, forwards or
+   * back. No side of theirs is larger than `side`, which is MMCI_NODE_SIDE at most; the dtype is no
+   * integer. The nodes are in the device's memory. */
+  mmc_status (*nodes_enqueue)(mmci_queue *queue, mmc_dtype dtype, int side,
+                              const mmci_tree_node *nodes, int64_t count, int64_t batch, bool back,
+                              mmci_error *error);
 } mmci_device_ops;
 
 /* A module exports one function: const mmci_device_ops *mmci_module_entry(void). */

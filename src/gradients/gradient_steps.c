@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "gradients/gradient_tree.h"
 
 /* So many products on the way back are computed at a time, at least; their results need places
  * while what they are computed from still has its own. An eighth of the factors are enough for the
@@ -11,148 +12,20 @@
 enum { LEAST_TOGETHER = 8, SHARE_TOGETHER = 8 };
 static const double enough_multiplications = 1 << 24;
 
-/* ---- places in the memory ------------------------------------------------------------------ */
-
-typedef struct hole {
-  uint64_t offset, size;
-} hole;
-
-/* The memory, which grows as it needs to. Holes are sorted, and do not touch. */
-typedef struct memory {
-  hole *holes; /* room for as many as there can be results */
-  int32_t count;
-  uint64_t end;
-} memory;
-
-/* Takes the smallest hole that is large enough. */
-static uint64_t take(memory *x, uint64_t size) {
-  int32_t best = -1;
-  if (size == 0) return 0;
-  for (int32_t h = 0; h < x->count && (best < 0 || x->holes[best].size != size); h++)
-    if (x->holes[h].size >= size && (best < 0 || x->holes[h].size < x->holes[best].size)) best = h;
-  if (best < 0) {
-    /* The last hole grows when it is at the end. */
-    const int32_t last = x->count - 1;
-    uint64_t offset = x->end;
-    if (last >= 0 && x->holes[last].offset + x->holes[last].size == x->end)
-      offset = x->holes[x->count = last].offset;
-    x->end = mmci_bytes_add(offset, size);
-    return offset;
-  }
-  const uint64_t offset = x->holes[best].offset;
-  x->holes[best].offset += size;
-  x->holes[best].size -= size;
-  if (x->holes[best].size == 0) {
-    x->count--;
-    memmove(x->holes + best, x->holes + best + 1, (size_t)(x->count - best) * sizeof *x->holes);
-  }
-  return offset;
-}
-
-static void give(memory *x, uint64_t offset, uint64_t size) {
-  int32_t low = 0, high = x->count;
-  if (size == 0) return;
-  while (low < high) {
-    const int32_t middle = low + (high - low) / 2;
-    if (x->holes[middle].offset < offset)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  const bool before = low > 0 && x->holes[low - 1].offset + x->holes[low - 1].size == offset;
-  const bool after = low < x->count && offset + size == x->holes[low].offset;
-  if (before && after) {
-    x->holes[low - 1].size += size + x->holes[low].size;
-    x->count--;
-    memmove(x->holes + low, x->holes + low + 1, (size_t)(x->count - low) * sizeof *x->holes);
-  } else if (before) {
-    x->holes[low - 1].size += size;
-  } else if (after) {
-    x->holes[low] = (hole){offset, x->holes[low].size + size};
-  } else {
-    memmove(x->holes + low + 1, x->holes + low, (size_t)(x->count - low) * sizeof *x->holes);
-    x->holes[low] = (hole){offset, size};
-    x->count++;
-  }
-}
-
-/* ---- the tree ------------------------------------------------------------------------------ */
-
-/* A factor, or the product of its children. */
-typedef struct node {
-  int64_t rows, cols;
-  int32_t left, right; /* of a product */
-  int32_t height, depth;
-  bool wanted;     /* it has a factor whose gradient is */
-  uint64_t offset; /* of its matrix, or later of its cotangent, in the memory */
-  uint64_t bytes;
-} node;
-
 typedef struct builder {
   const mmc_chain *chain;
   int32_t n;
-  node *nodes; /* the factors, then the products, children first */
+  mmci_gradient_node *nodes; /* the factors, then the products, children first */
   int32_t *sorted;
-  memory memory;
+  mmci_places memory;
   mmci_gradient_steps *out;
   int32_t batch;
 } builder;
 
-/* Takes the plan's tree, or a wide one of as many multiplications. */
-static mmc_status read_tree(builder *x, const mmci_plan *plan, mmci_error *error) {
-  const mmci_order_problem problem = {.n = x->n, .dims = x->chain->dims};
-  mmci_tree wide;
-  mmci_u128 all = 0, ours = 0;
-  bool found = false;
-  mmc_status status = MMC_OK;
-  if (strcmp(plan->solver, "given") != 0)
-    status = mmci_order_wide(&problem, INT32_MAX, &wide, &found, error);
-  if (status == MMC_OK && found) {
-    status = mmci_tree_multiplications(&wide, x->chain->dims, &all, error);
-    if (status == MMC_OK)
-      status = mmci_tree_multiplications(&plan->tree, x->chain->dims, &ours, error);
-  }
-  const bool takes_wide = status == MMC_OK && found && all == ours;
-  const mmci_tree *tree = takes_wide ? &wide : &plan->tree;
-  for (int32_t s = 0; status == MMC_OK && s < x->n - 1; s++) {
-    x->nodes[x->n + s].left = tree->products[s].left;
-    x->nodes[x->n + s].right = tree->products[s].right;
-  }
-  if (found) mmci_tree_destroy(&wide);
-  return status;
-}
-
-static mmc_status size_nodes(builder *x, const bool *wanted, mmci_error *error) {
-  const size_t element = mmc_dtype_size(x->chain->dtype);
-  for (int32_t i = 0; i < 2 * x->n - 1; i++) {
-    node *v = &x->nodes[i];
-    if (i < x->n) {
-      *v = (node){.rows = x->chain->dims[i],
-                  .cols = x->chain->dims[i + 1],
-                  .left = -1,
-                  .wanted = wanted == NULL || wanted[i]};
-    } else {
-      const node *l = &x->nodes[v->left], *r = &x->nodes[v->right];
-      v->rows = l->rows;
-      v->cols = r->cols;
-      v->height = 1 + (l->height > r->height ? l->height : r->height);
-      v->wanted = l->wanted || r->wanted;
-    }
-    int64_t lines;
-    if (__builtin_mul_overflow(v->rows, x->chain->batch, &lines)) lines = INT64_MAX;
-    v->bytes = mmci_result_bytes(lines, v->cols, element);
-    if (v->bytes > INT64_MAX / (2 * (uint64_t)x->n))
-      return mmci_fail(error, MMC_E_OVERFLOW, "the gradients exceed the address space");
-  }
-  for (int32_t i = 2 * x->n - 2; i >= x->n; i--)
-    x->nodes[x->nodes[i].left].depth = x->nodes[x->nodes[i].right].depth = x->nodes[i].depth + 1;
-  return MMC_OK;
-}
-
 /* ---- steps --------------------------------------------------------------------------------- */
 
 static mmci_gradient_operand operand_of(const builder *x, int32_t i, mmci_gradient_place root) {
-  const node *v = &x->nodes[i];
+  const mmci_gradient_node *v = &x->nodes[i];
   mmci_gradient_operand o = {.rows = v->rows, .cols = v->cols, .factor = i, .offset = v->offset};
   o.place = i < x->n ? MMCI_AT_FACTOR : i == 2 * x->n - 2 ? root : MMCI_AT_MEMORY;
   return o;
@@ -165,7 +38,7 @@ static void add(builder *x, mmci_gradient_kind kind, mmci_gradient_operand a,
 
 /* Compares products by a level first, then by all that decides whether they can be one call. */
 static int compare(const builder *x, int32_t i, int32_t j, bool by_height) {
-  const node *a = &x->nodes[i], *b = &x->nodes[j];
+  const mmci_gradient_node *a = &x->nodes[i], *b = &x->nodes[j];
   const int64_t keys[][2] = {
       {by_height ? a->height : a->depth, by_height ? b->height : b->depth},
       {a->rows, b->rows},
@@ -209,9 +82,9 @@ static void go_forward(builder *x) {
   sort(x, true);
   for (int32_t s = 0; s < x->n - 1; s++) {
     const int32_t i = x->sorted[s];
-    node *v = &x->nodes[i];
+    mmci_gradient_node *v = &x->nodes[i];
     if (s > 0 && v->height != x->nodes[x->sorted[s - 1]].height) x->batch++;
-    if (is_inner(x, i)) v->offset = take(&x->memory, v->bytes);
+    if (is_inner(x, i)) v->offset = mmci_places_take(&x->memory, v->bytes);
     add(x, MMCI_GRADIENT_FORWARD, operand_of(x, v->left, MMCI_AT_PRODUCT),
         operand_of(x, v->right, MMCI_AT_PRODUCT), operand_of(x, i, MMCI_AT_PRODUCT), -1);
   }
@@ -221,7 +94,7 @@ static void go_forward(builder *x) {
 
 /* Gives the place of a product's matrix back, where it has one. */
 static void let_go(builder *x, int32_t i) {
-  if (is_inner(x, i)) give(&x->memory, x->nodes[i].offset, x->nodes[i].bytes);
+  if (is_inner(x, i)) mmci_places_give(&x->memory, x->nodes[i].offset, x->nodes[i].bytes);
 }
 
 /* Where a child's cotangent goes: a factor's is its gradient. */
@@ -237,30 +110,30 @@ static mmci_gradient_operand cotangent_of(builder *x, int32_t i, uint64_t offset
 static void go_back(builder *x, const int32_t *products, int32_t count) {
   uint64_t *lefts = (uint64_t *)(void *)(x->sorted + 2 * (x->n - 1));
   for (int32_t s = 0; s < count; s++) {
-    const node *v = &x->nodes[products[s]];
+    const mmci_gradient_node *v = &x->nodes[products[s]];
     if (!x->nodes[v->left].wanted) continue;
-    lefts[s] = take(&x->memory, x->nodes[v->left].bytes);
+    lefts[s] = mmci_places_take(&x->memory, x->nodes[v->left].bytes);
     add(x, MMCI_GRADIENT_OF_LEFT, operand_of(x, products[s], MMCI_AT_COTANGENT),
         operand_of(x, v->right, MMCI_AT_PRODUCT), cotangent_of(x, v->left, lefts[s]),
         v->left < x->n ? v->left : -1);
   }
   x->batch++;
   for (int32_t s = 0; s < count; s++) {
-    const node *v = &x->nodes[products[s]];
-    node *r = &x->nodes[v->right];
+    const mmci_gradient_node *v = &x->nodes[products[s]];
+    mmci_gradient_node *r = &x->nodes[v->right];
     if (!r->wanted) {
       let_go(x, v->right);
       continue;
     }
     /* Nobody reads the right operand any more, so that its cotangent takes its place. */
-    const uint64_t at = v->right < x->n ? take(&x->memory, r->bytes) : r->offset;
+    const uint64_t at = v->right < x->n ? mmci_places_take(&x->memory, r->bytes) : r->offset;
     add(x, MMCI_GRADIENT_OF_RIGHT, operand_of(x, v->left, MMCI_AT_PRODUCT),
         operand_of(x, products[s], MMCI_AT_COTANGENT), cotangent_of(x, v->right, at),
         v->right < x->n ? v->right : -1);
   }
   x->batch++;
   for (int32_t s = 0; s < count; s++) {
-    const node *v = &x->nodes[products[s]];
+    const mmci_gradient_node *v = &x->nodes[products[s]];
     let_go(x, v->left);
     let_go(x, products[s]); /* its cotangent */
     if (x->nodes[v->left].wanted) x->nodes[v->left].offset = lefts[s];
@@ -269,7 +142,7 @@ static void go_back(builder *x, const int32_t *products, int32_t count) {
 
 /* How many products like this one are computed at a time. */
 static int32_t most_together(const builder *x, int32_t i) {
-  const node *v = &x->nodes[i];
+  const mmci_gradient_node *v = &x->nodes[i];
   const double multiplications =
       (double)v->rows * (double)v->cols * (double)x->nodes[v->left].cols * (double)x->chain->batch;
   const int32_t share = x->n / SHARE_TOGETHER;
@@ -285,7 +158,7 @@ static void go_all_back(builder *x) {
   sort(x, false);
   /* What is below a product without gradients is not read on the way back. */
   for (int32_t s = 0; s < count; s++) {
-    const node *v = &x->nodes[x->n + s];
+    const mmci_gradient_node *v = &x->nodes[x->n + s];
     if (v->wanted) continue;
     let_go(x, v->left);
     let_go(x, v->right);
@@ -308,13 +181,12 @@ static void go_all_back(builder *x) {
 /* ---- all of it ----------------------------------------------------------------------------- */
 
 static mmc_status build(builder *x, const mmci_plan *plan, const bool *wanted, mmci_error *error) {
-  mmc_status status = read_tree(x, plan, error);
-  if (status == MMC_OK) status = size_nodes(x, wanted, error);
+  mmc_status status = mmci_gradient_tree_read(plan, wanted, x->nodes, error);
   if (status != MMC_OK) return status;
   for (int32_t i = 0; i < x->n; i++) x->out->offsets[i] = UINT64_MAX;
   if (x->n == 1) {
     /* The gradient is the cotangent itself, as the factor is stored. */
-    if (x->nodes[0].wanted) x->out->offsets[0] = take(&x->memory, x->nodes[0].bytes);
+    if (x->nodes[0].wanted) x->out->offsets[0] = mmci_places_take(&x->memory, x->nodes[0].bytes);
   } else {
     go_forward(x);
     if (x->nodes[2 * x->n - 2].wanted) go_all_back(x);
@@ -326,9 +198,6 @@ static mmc_status build(builder *x, const mmci_plan *plan, const bool *wanted, m
 mmc_status mmci_gradient_steps_make(const mmci_plan *plan, const bool *wanted,
                                     mmci_gradient_steps *out, mmci_error *error) {
   const size_t n = (size_t)plan->chain->n;
-  if (!mmci_plan_is_tree(plan))
-    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "plan",
-                              "expected each factor once, got one that computes once what repeats");
   *out = (mmci_gradient_steps){.n = (int32_t)n};
   builder x = {.chain = plan->chain, .n = (int32_t)n, .out = out};
   x.nodes = mmci_alloc_zeroed(2 * n, sizeof *x.nodes);

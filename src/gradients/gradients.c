@@ -1,4 +1,5 @@
-/* gradients.c: executes the steps of gradient_steps.h on a device whose memory is the host's.
+/* gradients.c: executes the steps of gradient_steps.h on a device whose memory is the host's, and
+ * leaves other devices to gradient_nodes.h.
  *
  * Steps that may be done at the same time and are alike are one call. Calls are prepared for the
  * layout that the caller's matrices have, and again when that changes. */
@@ -9,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "chain/copy.h"
+#include "gradients/gradient_nodes.h"
 #include "gradients/gradient_steps.h"
 #include "run/matrices.h"
 
@@ -29,6 +31,7 @@ typedef struct call {
 enum { HASHES = 1024 };
 
 struct mmci_gradients {
+  mmci_gradient_nodes *nodes; /* where the device has memory of its own; then only chain is set */
   const mmc_chain *chain;
   const mmci_device_ops *ops;
   mmci_device *device;
@@ -62,7 +65,7 @@ static mmci_form turned(const mmci_gradients *x, mmci_form form, bool conj) {
 }
 
 static mmci_form form_of(const mmci_gradients *x, const mmci_gradient_operand *o) {
-  const int32_t n = x->steps.n;
+  const int32_t n = x->chain->n;
   switch (o->place) {
     case MMCI_AT_FACTOR:
       return x->forms[o->factor];
@@ -219,7 +222,7 @@ static mmc_status prepare_calls(mmci_gradients *x, mmci_error *error) {
  * product and cotangent may be NULL: it then is as it was. */
 static mmc_status prepare(mmci_gradients *x, const mmc_matrix *factors, const mmc_matrix *product,
                           const mmc_matrix *cotangent, mmci_error *error) {
-  const int32_t n = x->steps.n;
+  const int32_t n = x->chain->n;
   const mmc_matrix *ends[] = {product, cotangent};
   for (int32_t i = 0; i < n + 2; i++) {
     const mmc_matrix *matrix = i < n ? &factors[i] : ends[i - n];
@@ -313,7 +316,7 @@ static mmc_status check(const mmci_gradients *x, const mmc_matrix *factors, cons
                         mmci_error *error) {
   if (factors == NULL)
     return mmci_fail_argument(error, MMC_E_ARG, "factors", "expected an array, got NULL");
-  if (memory == NULL && x->steps.bytes > 0)
+  if (memory == NULL && mmci_gradients_bytes(x) > 0)
     return mmci_fail_argument(error, MMC_E_ARG, "memory", "expected memory, got NULL");
   mmc_status status = MMC_OK;
   for (int32_t i = 0; i < x->steps.n && status == MMC_OK; i++)
@@ -335,6 +338,8 @@ mmc_status mmci_gradients_forward(mmci_gradients *x, const mmc_matrix *factors, 
                                   const mmc_matrix *out, mmci_error *error) {
   mmc_status status = check(x, factors, memory, error);
   if (status == MMC_OK) status = mmci_matrices_check(x->chain, factors, out, error);
+  if (status == MMC_OK && x->nodes != NULL)
+    return mmci_gradient_nodes_forward(x->nodes, factors, memory, out, error);
   if (status == MMC_OK) status = prepare(x, factors, out, NULL, error);
   if (status != MMC_OK) return status;
   const given with = {.factors = factors, .product = out, .cotangent = out, .memory = memory};
@@ -344,7 +349,7 @@ mmc_status mmci_gradients_forward(mmci_gradients *x, const mmc_matrix *factors, 
 }
 
 static void copy_gradients(const mmci_gradients *x, char *memory, const mmc_matrix *copies) {
-  for (int32_t i = 0; i < x->steps.n; i++) {
+  for (int32_t i = 0; i < x->chain->n; i++) {
     if (x->steps.offsets[i] == UINT64_MAX) continue;
     const mmc_matrix from = gradient_of(x, i, memory);
     const mmci_form form = {.ld = mmci_matrix_ld(&from)};
@@ -356,7 +361,7 @@ static mmc_status check_copies(const mmci_gradients *x, const mmc_matrix *copies
                                mmci_error *error) {
   mmc_status status = MMC_OK;
   for (int32_t i = 0; i < x->steps.n && status == MMC_OK; i++)
-    if (x->steps.offsets[i] != UINT64_MAX)
+    if (mmci_gradients_offset(x, i) != UINT64_MAX)
       status = check_like(x, "gradients", i, &copies[i], error);
   return status;
 }
@@ -367,8 +372,10 @@ mmc_status mmci_gradients_backward(mmci_gradients *x, const mmc_matrix *factors,
   mmc_status status = check(x, factors, memory, error);
   if (status == MMC_OK)
     status = mmci_matrix_check(x->chain, "cotangent", cotangent, x->chain->dims[0],
-                               x->chain->dims[x->steps.n], error);
+                               x->chain->dims[x->chain->n], error);
   if (status == MMC_OK && copies != NULL) status = check_copies(x, copies, error);
+  if (status == MMC_OK && x->nodes != NULL)
+    return mmci_gradient_nodes_backward(x->nodes, factors, memory, cotangent, copies, error);
   if (status == MMC_OK) status = prepare(x, factors, NULL, cotangent, error);
   if (status != MMC_OK) return status;
   const given with = {
@@ -389,10 +396,9 @@ mmc_status mmci_gradients_backward(mmci_gradients *x, const mmc_matrix *factors,
 mmc_status mmci_gradients_create(const mmci_plan *plan, const bool *wanted,
                                  const mmci_device_ops *ops, mmci_device *device,
                                  mmci_gradients **out, mmci_error *error) {
-  if (ops->enqueue == NULL || ops->async != NULL)
+  if (ops->enqueue == NULL || (ops->async != NULL && ops->nodes_enqueue == NULL))
     return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "plan",
-                              "expected one for a device that multiplies in the host's memory, got "
-                              "one for '%s'",
+                              "expected one for a device that computes gradients, got one for '%s'",
                               ops->name);
   if (plan->chain->rule.semiring != MMC_PLUS_TIMES)
     return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "plan",
@@ -402,6 +408,14 @@ mmc_status mmci_gradients_create(const mmci_plan *plan, const bool *wanted,
   mmci_gradients *x = mmci_alloc_zeroed(1, sizeof *x);
   if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
   x->chain = plan->chain;
+  if (ops->async != NULL) {
+    mmc_status made = mmci_gradient_nodes_create(plan, wanted, ops, device, &x->nodes, error);
+    if (made == MMC_OK)
+      *out = x;
+    else
+      free(x);
+    return made;
+  }
   x->ops = ops;
   x->device = device;
   x->element = mmc_dtype_size(plan->chain->dtype);
@@ -429,6 +443,7 @@ mmc_status mmci_gradients_create(const mmci_plan *plan, const bool *wanted,
 
 void mmci_gradients_destroy(mmci_gradients *x) {
   if (x == NULL) return;
+  mmci_gradient_nodes_destroy(x->nodes);
   forget_calls(x);
   if (x->queue != NULL) x->ops->queue_close(x->queue);
   mmci_gradient_steps_free(&x->steps);
@@ -440,9 +455,14 @@ void mmci_gradients_destroy(mmci_gradients *x) {
 }
 
 uint64_t mmci_gradients_bytes(const mmci_gradients *x) {
-  return x->steps.bytes;
+  return x->nodes != NULL ? mmci_gradient_nodes_bytes(x->nodes) : x->steps.bytes;
+}
+
+void mmci_gradients_on_stream(mmci_gradients *x, void *stream) {
+  if (x->nodes != NULL) mmci_gradient_nodes_on_stream(x->nodes, stream);
 }
 
 uint64_t mmci_gradients_offset(const mmci_gradients *x, int64_t i) {
+  if (x->nodes != NULL) return mmci_gradient_nodes_offset(x->nodes, i);
   return i >= 0 && i < x->steps.n ? x->steps.offsets[i] : UINT64_MAX;
 }

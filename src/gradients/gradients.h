@@ -28,6 +28,9 @@ uint64_t mmci_gradients_bytes(const mmci_gradients *gradients);
 /* Returns where in the memory gradient i begins, in bytes; UINT64_MAX where it is not wanted. */
 uint64_t mmci_gradients_offset(const mmci_gradients *gradients, int64_t i);
 
+/* Does what mmc_gradients_on_stream() says. */
+void mmci_gradients_on_stream(mmci_gradients *gradients, void *stream);
+
 /* These do what the functions of mmchain.h do whose names they have. */
 mmc_status mmci_gradients_forward(mmci_gradients *gradients, const mmc_matrix *factors,
                                   void *memory, const mmc_matrix *out, mmci_error *error);

@@ -18,6 +18,11 @@ extern "C" {
 mmc_status mmci_cuda_plain_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
                                    const void *b, void *c, mmci_error *error);
 
+/* Computes nodes of a tree, as nodes_enqueue of device.h. */
+mmc_status mmci_cuda_nodes(cudaStream_t stream, mmc_dtype dtype, int side,
+                           const mmci_tree_node *nodes, int64_t count, int64_t batch, bool back,
+                           mmci_error *error);
+
 /* Computes it as MMCI_REPRODUCIBLE says, whatever its precision. */
 mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
                                      const void *b, void *c, mmci_error *error);

@@ -160,6 +160,13 @@ static mmc_status order_chain(mmci_device *device, mmci_device_order *order, mmc
                             order->kernel);
 }
 
+static mmc_status enqueue_nodes(mmci_queue *queue, mmc_dtype dtype, int side,
+                                const mmci_tree_node *nodes, int64_t count, int64_t batch,
+                                bool back, mmci_error *error) {
+  MMCI_CUDA_ON(queue->device);
+  return mmci_cuda_nodes(queue->stream, dtype, side, nodes, count, batch, back, error);
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const mmci_device_ops OPS = {
@@ -203,6 +210,7 @@ static const mmci_device_ops OPS = {
     .scan_release = mmci_cuda_scan_release,
     .scan_facts = mmci_cuda_scan_facts,
     .scan_enqueue = mmci_cuda_scan_enqueue,
+    .nodes_enqueue = enqueue_nodes,
 };
 
 MMC_API const mmci_device_ops *mmci_module_entry(void);
