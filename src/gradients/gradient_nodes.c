@@ -85,15 +85,17 @@ static mmc_status sort(const mmci_gradient_nodes *x, bool back, way *out, mmci_e
   return MMC_OK;
 }
 
-/* Where the cotangent of a product's operand goes, when the product's own is at `own` and may be
- * overwritten; *reuses becomes true when it is. */
+/* Where the cotangent of a product's operand goes, which may take that of the product's
+ * own, once: *reuses says whether it is taken. */
 static uint64_t place(mmci_gradient_nodes *x, mmci_places *places, int32_t child, int32_t parent,
                       bool *reuses) {
   const mmci_gradient_node *v = &x->nodes[child];
   if (!v->wanted) return UINT64_MAX;
   if (child >= x->n) return v->offset;
+  const mmci_gradient_node *own = &x->nodes[parent];
+  /* As many elements, so that chain t of the batch reads and writes the same bytes. */
   const bool takes_own =
-      is_inner(x, parent) && !*reuses && x->nodes[parent].bytes == v->bytes && v->bytes > 0;
+      is_inner(x, parent) && !*reuses && v->bytes > 0 && own->rows * own->cols == v->rows * v->cols;
   x->offsets[child] = takes_own ? x->nodes[parent].offset : mmci_places_take(places, v->bytes);
   *reuses = *reuses || takes_own;
   return x->offsets[child];

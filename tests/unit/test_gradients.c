@@ -1,6 +1,11 @@
 /* test_gradients.c: the gradients of random chains against P^H G S^H, the product of all factors
  * before one and all behind it by definition; how much memory they take; what is wrong is an
- * error. */
+ * error. The same by a device that computes levels of trees, and nothing else.
+ *
+ *     test_gradients [MODULE]
+ *
+ * Where MODULE, mmchain-cuda.so, is given, they are computed by the GPU; exit status 77: there is
+ * none. */
 #include <complex.h>
 #include <float.h>
 #include <inttypes.h>
@@ -16,6 +21,8 @@
 // clang-format on
 
 #include "../random.h"
+#include "api/api.h"
+#include "chain/copy.h"
 #include "mmchain.h"
 
 typedef double complex number;
@@ -49,6 +56,183 @@ static void turn(const table *a, bool conjugates, table *out) {
 static void absolute(table *a) {
   for (int64_t e = 0; e < a->rows * a->cols; e++) a->at[e] = cabs(a->at[e]);
 }
+
+/* ---- a device that computes levels of trees ------------------------------------------------ */
+
+/* It works at once, in the host's memory. */
+static mmc_status levels_open(mmci_device *device, mmci_queue **out, mmci_error *error) {
+  (void)error;
+  *out = (mmci_queue *)device;
+  return MMC_OK;
+}
+static void levels_close(mmci_queue *queue) {
+  (void)queue;
+}
+static mmc_status levels_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
+                                 const void *b, void *c, mmci_error *error) {
+  (void)queue, (void)kernel, (void)a, (void)b, (void)c, (void)error;
+  fail_msg("a product was asked for");
+  return MMC_E_DEVICE;
+}
+static mmc_status levels_sync(mmci_queue *queue, mmci_error *error) {
+  (void)queue, (void)error;
+  return MMC_OK;
+}
+static mmc_status levels_alloc(mmci_device *device, size_t size_bytes, void **out,
+                               mmci_error *error) {
+  (void)device, (void)error;
+  *out = malloc(size_bytes);
+  assert_non_null(*out);
+  return MMC_OK;
+}
+static void levels_dealloc(mmci_device *device, void *memory) {
+  (void)device;
+  free(memory);
+}
+static void levels_attach(mmci_queue *queue, void *stream) {
+  (void)queue, (void)stream;
+}
+static mmc_status levels_upload(mmci_queue *queue, const mmci_transfer *t, mmci_error *error) {
+  (void)queue, (void)error;
+  assert_int_equal(t->lines, 1);
+  memcpy(t->to, t->from, (size_t)t->line_bytes);
+  return MMC_OK;
+}
+static mmc_status levels_copy(mmci_queue *queue, mmc_dtype dtype, int64_t rows, int64_t cols,
+                              const void *from, const mmci_form *form, void *to, int64_t to_ld,
+                              bool to_trans, mmci_error *error) {
+  (void)queue, (void)error;
+  mmci_copy(dtype, rows, cols, from, form, to, to_ld, to_trans);
+  return MMC_OK;
+}
+static mmc_status levels_event(mmci_device *device, mmci_event **out, mmci_error *error) {
+  (void)error;
+  *out = (mmci_event *)device;
+  return MMC_OK;
+}
+static void levels_forget(mmci_event *event) {
+  (void)event;
+}
+static mmc_status levels_mark(mmci_queue *queue, mmci_event *event, mmci_error *error) {
+  (void)queue, (void)event, (void)error;
+  return MMC_OK;
+}
+static bool levels_capturing(mmci_device *device, void *stream) {
+  (void)device, (void)stream;
+  return false;
+}
+
+static number read_element(mmc_dtype dtype, const void *at);
+static void write_element(mmc_dtype dtype, void *at, number x);
+
+static char *address(mmc_dtype dtype, const mmci_node_matrix *x, int64_t t, int64_t r, int64_t c) {
+  const int64_t at = t * x->stride + (x->trans ? c * x->ld + r : r * x->ld + c);
+  return (char *)x->data + (size_t)at * mmc_dtype_size(dtype);
+}
+static number read_node(mmc_dtype dtype, const mmci_node_matrix *x, int64_t t, int64_t r,
+                        int64_t c) {
+  const number value = read_element(dtype, address(dtype, x, t, r, c));
+  return x->conj ? conj(value) : value;
+}
+
+/* Two matrices of different nodes of a level: what one writes, the other neither reads nor
+ * writes. Places in the memory are rows without gaps. */
+static void expect_apart(mmc_dtype dtype, const mmci_node_matrix *written, int64_t rows,
+                         int64_t cols, int64_t batch, const mmci_node_matrix *other,
+                         int64_t other_rows, int64_t other_cols) {
+  if (written->data == NULL || other->data == NULL || rows * cols == 0 ||
+      other_rows * other_cols == 0)
+    return;
+  const char *a = written->data, *a_end = address(dtype, written, batch - 1, rows - 1, cols - 1);
+  const char *b = other->data,
+             *b_end = address(dtype, other, batch - 1, other_rows - 1, other_cols - 1);
+  assert_true(a_end < b || b_end < a);
+}
+
+static void expect_nodes_apart(mmc_dtype dtype, const mmci_tree_node *x, const mmci_tree_node *y,
+                               int64_t batch, bool back) {
+  const mmci_node_matrix *reads[] = {&y->a, &y->b, &y->c, &y->da, &y->db};
+  const int64_t rows[] = {y->m, y->k, y->m, y->m, y->k}, cols[] = {y->k, y->n, y->n, y->k, y->n};
+  for (int i = 0; i < 5; i++) {
+    if (!back) expect_apart(dtype, &x->c, x->m, x->n, batch, reads[i], rows[i], cols[i]);
+    if (back) expect_apart(dtype, &x->da, x->m, x->k, batch, reads[i], rows[i], cols[i]);
+    if (back) expect_apart(dtype, &x->db, x->k, x->n, batch, reads[i], rows[i], cols[i]);
+  }
+}
+
+enum { NODE_CELLS = SIDE * SIDE };
+
+static void read_all(mmc_dtype dtype, const mmci_node_matrix *x, int64_t t, int64_t rows,
+                     int64_t cols, number *out) {
+  for (int64_t e = 0; e < rows * cols; e++) out[e] = read_node(dtype, x, t, e / cols, e % cols);
+}
+
+/* to = the sum over d of a(r, d) b(d, c), where a is read by (r, d) and so on, perhaps turned. */
+static void write_sum(mmc_dtype dtype, const mmci_node_matrix *to, int64_t t, int64_t rows,
+                      int64_t cols, int64_t depth, const number *a, bool turns_a, const number *b,
+                      bool turns_b) {
+  if (to->data == NULL) return;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t c = 0; c < cols; c++) {
+      number sum = 0;
+      for (int64_t d = 0; d < depth; d++)
+        sum += (turns_a ? conj(a[d * rows + r]) : a[r * depth + d]) *
+               (turns_b ? conj(b[c * depth + d]) : b[d * cols + c]);
+      write_element(dtype, address(dtype, to, t, r, c), to->conj ? conj(sum) : sum);
+    }
+}
+
+static int64_t levels_counted;
+
+static mmc_status levels_nodes(mmci_queue *queue, mmc_dtype dtype, int side,
+                               const mmci_tree_node *nodes, int64_t count, int64_t batch, bool back,
+                               mmci_error *error) {
+  (void)queue, (void)error;
+  levels_counted++;
+  for (int64_t i = 0; i < count; i++)
+    for (int64_t j = 0; j < count; j++)
+      if (i != j) expect_nodes_apart(dtype, &nodes[i], &nodes[j], batch, back);
+  for (int64_t i = count - 1; i >= 0; i--) {
+    const mmci_tree_node *x = &nodes[i];
+    const int64_t m = x->m, k = x->k, n = x->n;
+    assert_true(m <= side && k <= side && n <= side);
+    for (int64_t t = 0; t < batch; t++) {
+      number a[NODE_CELLS], b[NODE_CELLS], c[NODE_CELLS];
+      read_all(dtype, &x->a, t, m, k, a);
+      read_all(dtype, &x->b, t, k, n, b);
+      if (!back) write_sum(dtype, &x->c, t, m, n, k, a, false, b, false);
+      if (!back) continue;
+      read_all(dtype, &x->c, t, m, n, c);
+      write_sum(dtype, &x->da, t, m, k, n, c, false, b, true);
+      write_sum(dtype, &x->db, t, k, n, m, a, true, c, false);
+    }
+  }
+  return MMC_OK;
+}
+
+static const mmci_device_async levels_async = {
+    .queues = 1,
+    .queue_attach = levels_attach,
+    .queue_detach = levels_close,
+    .upload = levels_upload,
+    .copy = levels_copy,
+    .event_create = levels_event,
+    .event_destroy = levels_forget,
+    .event_record = levels_mark,
+    .event_wait = levels_mark,
+    .is_capturing = levels_capturing,
+};
+static const mmci_device_ops levels_ops = {
+    .name = "levels",
+    .queue_open = levels_open,
+    .queue_close = levels_close,
+    .enqueue = levels_enqueue,
+    .sync = levels_sync,
+    .alloc = levels_alloc,
+    .dealloc = levels_dealloc,
+    .async = &levels_async,
+    .nodes_enqueue = levels_nodes,
+};
 
 /* ---- one chain ----------------------------------------------------------------------------- */
 
@@ -282,7 +466,53 @@ static void check_results(const problem *p, const mmc_gradients *gradients,
   }
 }
 
-static void run_problem(problem *p) {
+/* Whose gradients: the host's, those of the device above, or the GPU's. */
+typedef enum whose { HOST, LEVELS, GPU } whose;
+
+static const char *module; /* NULL without a GPU */
+
+/* Memory of the device in place of a buffer of the host's, with the same in it. */
+static mmc_memory *to_gpu(mmc_context *context, const void *bytes, size_t size) {
+  mmc_memory *memory;
+  assert_int_equal(mmc_memory_create(context, "cuda", size, &memory), MMC_OK);
+  assert_int_equal(mmc_memory_write(memory, 0, bytes, size), MMC_OK);
+  return memory;
+}
+
+static void fill_gaps(const lying *x) {
+  memset(x->bytes, POISON, x->size);
+}
+
+/* Goes both ways on a GPU with the problem's matrices, and brings results back. */
+static void go_on_gpu(problem *p, mmc_gradients *gradients, unsigned char *memory, size_t bytes) {
+  lying *all[2 * MOST + 2];
+  mmc_memory *there[2 * MOST + 3];
+  mmc_matrix moved[2 * MOST + 2];
+  int64_t count = 0;
+  for (int64_t i = 0; i < p->n; i++) all[count++] = &p->given[i];
+  for (int64_t i = 0; i < p->n; i++) all[count++] = &p->copies[i];
+  all[count++] = &p->out;
+  all[count++] = &p->dc;
+  for (int64_t i = 0; i < count; i++) {
+    there[i] = to_gpu(p->context, all[i]->bytes, all[i]->size);
+    moved[i] = all[i]->matrix;
+    moved[i].data = (unsigned char *)mmc_memory_address(there[i]) + GUARD;
+    moved[i].location = MMC_DEVICE;
+  }
+  there[count] = to_gpu(p->context, memory, bytes);
+  void *work = mmc_memory_address(there[count]);
+  for (int twice = 0; twice < 2; twice++) {
+    assert_int_equal(mmc_gradients_forward(gradients, moved, work, &moved[count - 2]), MMC_OK);
+    assert_int_equal(
+        mmc_gradients_backward(gradients, moved, work, &moved[count - 1], moved + p->n), MMC_OK);
+  }
+  for (int64_t i = p->n; i < count; i++)
+    assert_int_equal(mmc_memory_read(there[i], 0, all[i]->bytes, all[i]->size), MMC_OK);
+  assert_int_equal(mmc_memory_read(there[count], 0, memory, bytes), MMC_OK);
+  for (int64_t i = 0; i <= count; i++) mmc_memory_destroy(there[i]);
+}
+
+static void run_problem_on(problem *p, whose by) {
   mmc_chain *chain;
   mmc_plan *plan;
   mmc_gradients *gradients;
@@ -291,21 +521,31 @@ static void run_problem(problem *p) {
   assert_int_equal(
       mmc_chain_create_batch(p->context, p->dtype, p->n, p->dims, p->ops, &options, &chain),
       MMC_OK);
-  assert_int_equal(mmc_plan_create(p->context, chain, NULL, &plan), MMC_OK);
+  mmc_plan_options plan_options = MMC_PLAN_OPTIONS_INIT;
+  if (by == GPU) plan_options.device = "cuda";
+  assert_int_equal(mmc_plan_create(p->context, chain, &plan_options, &plan), MMC_OK);
+  if (by == LEVELS) {
+    plan->on.ops = &levels_ops;
+    plan->on.device = (mmci_device *)(void *)p;
+  }
   assert_int_equal(mmc_gradients_create(plan, p->wanted, &gradients), MMC_OK);
-  mmc_matrix factors[MOST], copies[MOST];
+  mmc_matrix factors[MOST], copies[MOST], out = p->out.matrix, dc = p->dc.matrix;
   for (int64_t i = 0; i < p->n; i++) {
     factors[i] = p->given[i].matrix;
     copies[i] = p->copies[i].matrix;
+    if (by != HOST) factors[i].location = copies[i].location = MMC_DEVICE;
+    fill_gaps(&p->copies[i]);
   }
+  if (by != HOST) out.location = dc.location = MMC_DEVICE;
+  fill_gaps(&p->out);
   const size_t bytes = (size_t)mmc_gradients_bytes(gradients);
   unsigned char *memory = aligned_alloc(64, (bytes + 127) / 64 * 64);
   assert_non_null(memory);
   memset(memory, POISON, (bytes + 127) / 64 * 64);
-  for (int twice = 0; twice < 2; twice++) {
-    assert_int_equal(mmc_gradients_forward(gradients, factors, memory, &p->out.matrix), MMC_OK);
-    assert_int_equal(mmc_gradients_backward(gradients, factors, memory, &p->dc.matrix, copies),
-                     MMC_OK);
+  if (by == GPU) go_on_gpu(p, gradients, memory, bytes);
+  for (int twice = 0; twice < 2 && by != GPU; twice++) {
+    assert_int_equal(mmc_gradients_forward(gradients, factors, memory, &out), MMC_OK);
+    assert_int_equal(mmc_gradients_backward(gradients, factors, memory, &dc, copies), MMC_OK);
   }
   for (size_t b = bytes; b < (bytes + 127) / 64 * 64; b++) assert_int_equal(memory[b], POISON);
   check_results(p, gradients, memory);
@@ -315,12 +555,24 @@ static void run_problem(problem *p) {
   mmc_chain_destroy(chain);
 }
 
+static void run_problem(problem *p) {
+  if (module == NULL) run_problem_on(p, HOST);
+  run_problem_on(p, module == NULL ? LEVELS : GPU);
+}
+
 /* ---- tests --------------------------------------------------------------------------------- */
 
 static mmc_context *open_context(void) {
   mmc_context *context;
   mmc_context_options options = MMC_CONTEXT_OPTIONS_INIT;
   options.wisdom_path = "";
+  char directory[4096];
+  if (module != NULL) {
+    snprintf(directory, sizeof directory, "%s", module);
+    char *end = strrchr(directory, '/');
+    if (end != NULL) *end = '\0';
+    options.module_dir = directory;
+  }
   assert_int_equal(mmc_context_create(&options, &context), MMC_OK);
   return context;
 }
@@ -368,6 +620,29 @@ static void check_memory(mmc_context *context, int64_t n, int64_t side) {
   mmc_gradients_destroy(gradients);
   mmc_plan_destroy(plan);
   mmc_chain_destroy(chain);
+}
+
+/* On a device that computes levels, n factors take the memory of n gradients, and no more. */
+static void levels_take_no_more(void **state) {
+  (void)state;
+  mmc_context *context = open_context();
+  for (int64_t n = 2; n <= 300; n += n < 10 ? 1 : 29) {
+    int64_t dims[301];
+    for (int64_t i = 0; i <= n; i++) dims[i] = 8;
+    mmc_chain *chain;
+    mmc_plan *plan;
+    mmc_gradients *gradients;
+    assert_int_equal(mmc_chain_create(context, MMC_F64, n, dims, NULL, &chain), MMC_OK);
+    assert_int_equal(mmc_plan_create(context, chain, NULL, &plan), MMC_OK);
+    plan->on.ops = &levels_ops;
+    assert_int_equal(mmc_gradients_create(plan, NULL, &gradients), MMC_OK);
+    assert_true(mmc_gradients_bytes(gradients) <= (uint64_t)n * 512);
+    mmc_gradients_destroy(gradients);
+    mmc_plan_destroy(plan);
+    mmc_chain_destroy(chain);
+  }
+  assert_true(levels_counted > 0);
+  mmc_context_destroy(context);
 }
 
 static void little_memory(void **state) {
@@ -461,11 +736,32 @@ static void errors(void **state) {
   mmc_context_destroy(context);
 }
 
-int main(void) {
+/* Says whether there is a GPU. */
+static bool finds_gpu(void) {
+  mmc_context *context = open_context();
+  mmc_chain *chain = NULL;
+  mmc_plan *plan = NULL;
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.device = "cuda";
+  const bool found = mmc_chain_parse(context, "f32:4x4", &chain) == MMC_OK &&
+                     mmc_plan_create(context, chain, &options, &plan) == MMC_OK;
+  char message[512];
+  if (!found) printf("skipped: %s\n", mmc_context_message(context, message, sizeof message));
+  mmc_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  mmc_context_destroy(context);
+  return found;
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest of_gpu[] = {cmocka_unit_test(random_chains)};
+  if (argc > 1) {
+    module = argv[1];
+    return finds_gpu() ? cmocka_run_group_tests(of_gpu, NULL, NULL) : 77;
+  }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(random_chains),
-      cmocka_unit_test(little_memory),
-      cmocka_unit_test(given_order),
+      cmocka_unit_test(random_chains), cmocka_unit_test(levels_take_no_more),
+      cmocka_unit_test(little_memory), cmocka_unit_test(given_order),
       cmocka_unit_test(errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
