@@ -182,6 +182,7 @@ def set_torch(
     matmul: Callable[..., Any],
     multi_dot: Callable[..., Any],
     is_grad_enabled: Callable[[], bool],
+    by_us: Callable[..., Any],
     /,
 ) -> None: ...
 def cache_info() -> dict[str, int]: ...

@@ -126,7 +126,8 @@ class _Product(torch.autograd.Function):
 class _Chain(torch.autograd.Function):
     """The product of many small matrices, or stacks of them of three dimensions. The gradients take
     the place of what was kept for them, in one piece of memory, so that they are good once; when they
-    are asked for again, the product is computed again first."""
+    are asked for again, the product is computed again first. That memory is one of the saved tensors,
+    so that torch.utils.checkpoint and saved_tensors_hooks see to it as to any."""
 
     @staticmethod
     def forward(
@@ -136,9 +137,9 @@ class _Chain(torch.autograd.Function):
         place = f"cuda:{first.device.index}" if first.is_cuda else "cpu"
         ctx.chain = _names[first.dtype], dims, batch, ctx.needs_input_grad[2:], place
         ctx.stack = stack
-        ctx.save_for_backward(*matrices)
+        ctx.is_fresh = True
         out = first.new_empty((*stack, dims[0], dims[-1]))
-        ctx.memory = _Chain._go_forward(ctx.chain, matrices, out)
+        ctx.save_for_backward(*matrices, _Chain._go_forward(ctx.chain, matrices, out))
         return out
 
     @staticmethod
@@ -158,15 +159,16 @@ class _Chain(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        matrices, (_, dims, _, wanted, _) = ctx.saved_tensors, ctx.chain
+        (*matrices, memory), (_, dims, _, wanted, _) = ctx.saved_tensors, ctx.chain
         if torch.is_grad_enabled():  # gradients of gradients
             pairs = _shapes.products(dims)
             product = _shapes.multiply(pairs, matrices, torch.matmul)
             inputs = [matrix for matrix, is_wanted in zip(matrices, wanted) if is_wanted]
             made = iter(torch.autograd.grad(product, inputs, gradients, create_graph=True))
             return (None, None, *(next(made) if is_wanted else None for is_wanted in wanted))
-        memory, ctx.memory = ctx.memory, None
-        if memory is None:
+        if ctx.is_fresh:
+            ctx.is_fresh = False
+        else:
             out = torch.empty_like(gradients[0], memory_format=torch.contiguous_format)
             memory = _Chain._go_forward(ctx.chain, matrices, out)
         cotangent = gradients[0].resolve_conj().resolve_neg()
@@ -241,12 +243,28 @@ def _by_us(tensors: List[torch.Tensor]) -> Any:
     return _Chain.apply(dims, stack, *tensors)
 
 
+def _matrices_by_us(tensors: Sequence[torch.Tensor], dims: List[int]) -> Any:
+    """The product of strided matrices of one dtype on one device that have these dims, as one
+    function; None where PyTorch is at work that must see every product, or tangents are wanted."""
+    first = tensors[0]
+    if _transforms_active() or _is_any_autocast_enabled() or _is_compiling():
+        return None
+    if getattr(forward_ad, "_current_level", -1) >= 0 or any(map(torch.Tensor.is_neg, tensors)):
+        return None
+    if first.is_cuda and torch.cuda.is_current_stream_capturing():
+        return None
+    if first.is_complex():
+        tensors = [tensor.resolve_conj() for tensor in tensors]
+    return _Chain.apply(dims, [], *tensors)
+
+
 def _on_gpu(tensors: List[torch.Tensor]) -> Any:
     """The product of tensors on a GPU as one function, or None."""
     if len(tensors) < _least_by_us_on_gpu or tensors[0].dtype not in _names or _is_compiling():
         return None
     if torch.cuda.is_current_stream_capturing():
-        return None
+        chain = _shapes.check([tensor.shape for tensor in tensors], 2)
+        return _in_order(None, chain, tensors, torch.matmul)
     first, last = tensors[0].ndim == 1, tensors[-1].ndim == 1
     if first or last:
         tensors = list(tensors)
@@ -295,7 +313,7 @@ def _with_gradients(tensors: List[torch.Tensor], device: Optional[str]) -> Any:
 for _kind in _exact:
     _general.shortcuts[_kind] = _with_gradients
 # Few plain matrices are multiplied from C, by the same functions.
-_mmchain.set_torch(_exact, _mm, torch.matmul, _multi_dot, torch.is_grad_enabled)
+_mmchain.set_torch(_exact, _mm, torch.matmul, _multi_dot, torch.is_grad_enabled, _matrices_by_us)
 
 
 def _autocast_dtype(tensors: List[torch.Tensor]) -> Optional[torch.dtype]:

@@ -749,7 +749,7 @@ static int execute_recorded(PyObject *const *args, PyObject **out) {
       (args[OBJECTIVE] != mmcp.time && args[OBJECTIVE] != mmcp.flops) ||
       (args[DEVICE] != Py_None && args[DEVICE] != mmcp.cpu))
     return 0;
-  return mmcp_torch_multiply(args[ARRAYS], out);
+  return mmcp_torch_multiply(args[ARRAYS], args[DEVICE] == Py_None, out);
 }
 
 PyObject *mmcp_execute(PyObject *module, PyObject *const *given, Py_ssize_t count) {

@@ -82,7 +82,7 @@ static PyObject *gradients_new(PyTypeObject *type, PyObject *args, PyObject *kwa
 static int acquire(gradients *self, PyObject *array, int64_t at, bool writes) {
   const mmc_dtype dtype = mmc_chain_dtype(self->plan->chain);
   const int64_t batch = mmc_chain_batch(self->plan->chain);
-  const bool bf16 = dtype == MMC_BF16;
+  const bool bf16 = dtype == MMC_BF16 && mmcp_exchange_of(array) == NULL; /* NumPy lacks it */
   mmcp_view *view = &self->views[at];
   mmc_matrix *matrix = &self->matrices[at];
   const mmcp_want want =

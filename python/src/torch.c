@@ -12,19 +12,20 @@ enum {
   MOST_FACTORS = 128, /* PyTorch finds the order of more in longer than we */
   /* Many small matrices are one function with gradients of its own (_torch.py). */
   LEAST_BY_US = 20,
+  LEAST_BY_US_ON_GPU = 4, /* where every product of PyTorch's is a launch */
   LARGEST_BY_US = 64
 };
 
-static PyObject *types, *mm, *matmul, *multi_dot, *is_grad_enabled;
+static PyObject *types, *mm, *matmul, *multi_dot, *is_grad_enabled, *by_us;
 
 PyObject *mmcp_set_torch(PyObject *module, PyObject *args) {
-  PyObject *given[5];
+  PyObject *given[6];
   (void)module;
-  if (!PyArg_ParseTuple(args, "O!OOOO:set_torch", &PyTuple_Type, &given[0], &given[1], &given[2],
-                        &given[3], &given[4]))
+  if (!PyArg_ParseTuple(args, "O!OOOOO:set_torch", &PyTuple_Type, &given[0], &given[1], &given[2],
+                        &given[3], &given[4], &given[5]))
     return NULL;
-  PyObject **kept[] = {&types, &mm, &matmul, &multi_dot, &is_grad_enabled};
-  for (int i = 0; i < 5; i++) Py_XSETREF(*kept[i], Py_NewRef(given[i]));
+  PyObject **kept[] = {&types, &mm, &matmul, &multi_dot, &is_grad_enabled, &by_us};
+  for (int i = 0; i < 6; i++) Py_XSETREF(*kept[i], Py_NewRef(given[i]));
   Py_RETURN_NONE;
 }
 
@@ -32,8 +33,9 @@ PyObject *mmcp_set_torch(PyObject *module, PyObject *args) {
 typedef struct chain {
   PyObject *const *items;
   int n;
-  int first_wanted;       /* the first that wants a gradient */
-  bool is_row, is_column; /* whether the first, the last is a vector */
+  int first_wanted;         /* the first that wants a gradient */
+  bool is_row, is_column;   /* whether the first, the last is a vector */
+  bool is_on_gpu, anywhere; /* anywhere: no device was asked for */
   int64_t dims[MOST_FACTORS + 1];
   uint8_t splits[MOST_BY_MM][MOST_BY_MM]; /* by first and last factor: the last of the left */
 } chain;
@@ -80,14 +82,16 @@ static bool read_shape(chain *c, int i, const dl_tensor *tensor) {
 
 /* Whether PyTorch finds the order too. A row would be made a matrix, and back, by every product. */
 static bool is_for_multi_dot(const chain *c) {
+  if (c->is_on_gpu) return false;
   return (c->is_row && c->n > 2) || (c->n > MOST_BY_MM && c->n < LEAST_BY_US);
 }
 
-/* Reads the dims of factors of one dtype on the CPU that fit together, or of the first alone where
- * PyTorch will look at the others. Returns 0 when they are not that. */
+/* Reads the dims of factors of one dtype on one device that fit together, or of the first alone
+ * where PyTorch will look at the others. Returns 0 when they are not that. */
 static int read_dims(chain *c) {
   const dl_exchange *exchange = mmcp_exchange_of(c->items[0]);
   mmc_dtype first = MMC_F32;
+  dl_device device = {0};
   if (exchange == NULL) return PyErr_Occurred() ? -1 : 0;
   for (int i = 0; i < c->n; i++) {
     dl_tensor tensor;
@@ -96,7 +100,13 @@ static int read_dims(chain *c) {
       PyErr_Clear(); /* it is sparse, or has no memory */
       return 0;
     }
-    if (tensor.device.type != DL_CPU || !mmcp_dtype_of_dl(tensor.dtype, &dtype) || dtype > MMC_C128)
+    if (i == 0) {
+      device = tensor.device;
+      c->is_on_gpu = device.type == DL_CUDA;
+    }
+    if ((device.type != DL_CPU && !(c->is_on_gpu && c->anywhere)) ||
+        tensor.device.type != device.type || tensor.device.id != device.id ||
+        !mmcp_dtype_of_dl(tensor.dtype, &dtype) || dtype > (c->is_on_gpu ? MMC_BF16 : MMC_C128))
       return 0;
     if (i == 0) first = dtype;
     if (dtype != first || !read_shape(c, i, &tensor)) return 0;
@@ -185,7 +195,29 @@ static int call_multi_dot(PyObject *sequence, PyObject **out) {
 static bool is_for_us(const chain *c) {
   int64_t largest = 0;
   for (int d = 0; d <= c->n; d++) largest = c->dims[d] > largest ? c->dims[d] : largest;
-  return c->n >= LEAST_BY_US && largest <= LARGEST_BY_US;
+  return c->n >= (c->is_on_gpu ? LEAST_BY_US_ON_GPU : LEAST_BY_US) && largest <= LARGEST_BY_US;
+}
+
+/* Has _torch.py multiply them as one function, where there are no vectors. */
+static int call_by_us(const chain *c, PyObject **out) {
+  if (c->is_row || c->is_column) return 0;
+  PyObject *dims = PyList_New(c->n + 1), *matrices = PyTuple_New(c->n);
+  for (int d = 0; dims != NULL && d <= c->n; d++) {
+    PyObject *dim = PyLong_FromLongLong(c->dims[d]);
+    if (dim == NULL)
+      Py_CLEAR(dims);
+    else
+      PyList_SET_ITEM(dims, d, dim);
+  }
+  for (int i = 0; matrices != NULL && i < c->n; i++)
+    PyTuple_SET_ITEM(matrices, i, Py_NewRef(c->items[i]));
+  *out = NULL;
+  if (dims != NULL && matrices != NULL)
+    *out = PyObject_CallFunctionObjArgs(by_us, matrices, dims, NULL);
+  Py_XDECREF(dims);
+  Py_XDECREF(matrices);
+  if (*out == Py_None) Py_CLEAR(*out);
+  return *out != NULL ? 1 : PyErr_Occurred() ? -1 : 0;
 }
 
 /* Multiplies the factors, which the sequence held; returns as mmcp_torch_multiply(). */
@@ -194,14 +226,15 @@ static int multiply_chain(chain *c, PyObject *sequence, PyObject **out) {
   if (done == 1) done = read_dims(c);
   if (done != 1) return done;
   if (is_for_multi_dot(c)) return call_multi_dot(sequence, out);
-  if (is_for_us(c)) return 0;
+  if (is_for_us(c)) return call_by_us(c, out);
+  if (c->is_on_gpu) return 0;
   if (c->n > MOST_BY_MM) return call_multi_dot(sequence, out);
   if (choose_order(c) < 0) return -1;
   *out = multiply(c, 0, c->n - 1);
   return *out != NULL ? 1 : -1;
 }
 
-int mmcp_torch_multiply(PyObject *sequence, PyObject **out) {
+int mmcp_torch_multiply(PyObject *sequence, bool anywhere, PyObject **out) {
   PyObject *const *given = PySequence_Fast_ITEMS(sequence);
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(sequence);
   PyObject *items[MOST_FACTORS];
@@ -213,7 +246,8 @@ int mmcp_torch_multiply(PyObject *sequence, PyObject **out) {
   c.items = items;
   c.n = (int)n;
   c.first_wanted = 0;
-  c.is_row = c.is_column = false;
+  c.is_row = c.is_column = c.is_on_gpu = false;
+  c.anywhere = anywhere;
   const int done = multiply_chain(&c, sequence, out);
   for (Py_ssize_t i = 0; i < n; i++) Py_DECREF(items[i]);
   return done;

@@ -4,14 +4,15 @@
 
 #include "state.h"
 
-/* set_torch(types, mm, matmul, multi_dot, is_grad_enabled): who multiplies what. types is a tuple
- * of the exact types of tensors. */
+/* set_torch(types, mm, matmul, multi_dot, is_grad_enabled, by_us): who multiplies what. types is a
+ * tuple of the exact types of tensors; by_us(matrices, dims) returns a product, or None. */
 PyObject *mmcp_set_torch(PyObject *module, PyObject *args);
 
 /* Multiplies the items of a list or a tuple by PyTorch, which records what the gradients need in
- * fewer instructions than a function that we could give it. Returns 1 with a new reference in *out;
- * 0 where they are not a few matrices of one dtype on the CPU that fit together, one of which wants
+ * fewer instructions than a function that we could give it, or, where there are many small
+ * matrices, by by_us. Returns 1 with a new reference in *out; 0 where they are not such matrices of
+ * one dtype that fit together, on the CPU or, where anywhere says so, on a GPU, one of which wants
  * gradients; -1 with an exception set. */
-int mmcp_torch_multiply(PyObject *sequence, PyObject **out);
+int mmcp_torch_multiply(PyObject *sequence, bool anywhere, PyObject **out);
 
 #endif

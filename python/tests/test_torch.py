@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+import torch.utils.checkpoint  # noqa: E402
 
 import mmchain  # noqa: E402
 from mmchain import _mmchain, _torch  # noqa: E402
@@ -434,7 +435,7 @@ def test_of_orders_that_cost_the_same_one_is_taken_that_records_least():
         return product
 
     mmchain.multi_dot([torch.ones(2, 2, requires_grad=True)] * 2)  # the room of PyTorch is open
-    rest = (torch.matmul, torch.linalg.multi_dot, torch.is_grad_enabled)
+    rest = (torch.matmul, torch.linalg.multi_dot, torch.is_grad_enabled, _torch._matrices_by_us)
     _mmchain.set_torch(_torch._exact, counted, *rest)
     try:
         for n in (3, 4, 6):
@@ -460,7 +461,7 @@ def test_few_matrices_that_want_gradients_go_straight_to_torch(rng, dims):
         torch.tensor(rng.standard_normal(shape), requires_grad=True) for shape in zip(dims, dims[1:])
     ]
     functions = (torch.mm, torch.matmul, torch.linalg.multi_dot)
-    _mmchain.set_torch(_torch._exact, *map(counted, functions), torch.is_grad_enabled)
+    _mmchain.set_torch(_torch._exact, *map(counted, functions), torch.is_grad_enabled, _torch._matrices_by_us)
     try:
         product = mmchain.multi_dot(chain)
         assert calls == [torch.mm] * (len(chain) - 1)
@@ -478,7 +479,7 @@ def test_few_matrices_that_want_gradients_go_straight_to_torch(rng, dims):
             mmchain.multi_dot([*chain, chain[0].new_ones(dims[-1] + 1, 2)])
         assert calls == []
     finally:
-        _mmchain.set_torch(_torch._exact, *functions, torch.is_grad_enabled)
+        _mmchain.set_torch(_torch._exact, *functions, torch.is_grad_enabled, _torch._matrices_by_us)
     product.sum().backward()
     expected = [tensor.grad for tensor in chain]
     for tensor in chain:
@@ -486,3 +487,104 @@ def test_few_matrices_that_want_gradients_go_straight_to_torch(rng, dims):
     torch.linalg.multi_dot(chain).sum().backward()
     for tensor, grad in zip(chain, expected):
         torch.testing.assert_close(grad, tensor.grad)
+
+
+# ---- many small matrices: one function -----------------------------------------------------------
+
+
+def _expected(factors, cotangent):
+    """Gradients in double precision, by torch; those of a factor that occurs twice are added up."""
+    wide = torch.complex128 if factors[0].is_complex() else torch.float64
+    copies = [factor.detach().to(wide).requires_grad_() for factor in factors]
+    made = torch.autograd.grad(torch.linalg.multi_dot(copies), copies, cotangent.to(wide))
+    return [
+        sum(slope for other, slope in zip(factors, made) if other is factor) for factor in factors
+    ]
+
+
+@pytest.mark.parametrize("dtype", DTYPES[2:])
+@pytest.mark.parametrize("count", [20, 32, 33, 65])
+def test_many_small_matrices(make, rng, dtype, count):
+    """Squares and others, transposed ones, the same twice, and not all of which want gradients."""
+    for case in range(3):
+        side = int(rng.integers(1, 24))
+        dims = [side if case else int(rng.integers(1, 24)) for _ in range(count + 1)]
+        factors = [factor / factor.shape[0] ** 0.5 for factor in make(dims, dtype)]
+        if case == 2:
+            factors = [factor.mT.contiguous().mT for factor in factors]
+            factors[3] = factors[7]
+        wanted = [factor for i, factor in enumerate(factors) if i % 3 != 1]
+        for factor in wanted:
+            factor.requires_grad_()
+        product = mmchain.multi_dot(factors)
+        assert type(product.grad_fn).__name__ == "_ChainBackward"
+        cotangent = torch.ones_like(product).mT.contiguous().mT
+        expected = _expected(factors, cotangent)
+        made = torch.autograd.grad(product, wanted, cotangent, retain_graph=True)
+        again = torch.autograd.grad(product, wanted, cotangent)
+        bound = 60 * count * torch.finfo(dtype).eps
+        for factor, slope, second in zip(wanted, made, again):
+            (want,) = [w for f, w in zip(factors, expected) if f is factor][:1]
+            assert slope.shape == factor.shape and torch.equal(slope, second)
+            assert (slope - want).abs().max() <= bound * want.abs().max()
+
+
+def test_many_small_matrices_of_a_stack(make, device):
+    stack = torch.stack(make([6] * 31)).requires_grad_()
+    (slope,) = torch.autograd.grad(mmchain.multi_dot(stack).sum(), stack)
+    (want,) = torch.autograd.grad(torch.linalg.multi_dot(list(stack.unbind())).sum(), stack)
+    assert (slope - want).abs().max() <= 1e-12 * want.abs().max()
+
+
+def test_nan_is_in_the_gradients_of_other_factors(make):
+    """The gradient of a factor does not depend on it, and those of all others do."""
+    factors = make([5] * 31)
+    factors[11][2, 3] = float("nan")
+    for factor in factors:
+        factor.requires_grad_()
+    slopes = torch.autograd.grad(mmchain.multi_dot(factors).sum(), factors)
+    assert [bool(slope.isnan().any()) for slope in slopes] == [i != 11 for i in range(30)]
+
+
+def test_gradients_of_gradients_of_many(make):
+    factors = [factor.requires_grad_() for factor in make([2] * 22)]
+    assert torch.autograd.gradgradcheck(lambda *given: mmchain.multi_dot(given), factors[:21])
+
+
+def test_many_under_checkpoint(make):
+    """What is kept for the gradients is not there between the two ways, and is computed again."""
+    factors = [factor.requires_grad_() for factor in make([8] * 41)]
+    kept = []
+
+    def count(tensor):
+        kept.append(tensor.numel())
+        return tensor
+
+    def multiply(*given):
+        return mmchain.multi_dot(given).sum()
+
+    with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+        multiply(*factors)
+    assert sum(kept) >= 2 * 38 * 64  # factors, and the memory
+    kept.clear()
+    with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+        outer = torch.utils.checkpoint.checkpoint(multiply, *factors, use_reentrant=False)
+        made = torch.autograd.grad(outer, factors)
+    want = torch.autograd.grad(torch.linalg.multi_dot(factors).sum(), factors)
+    for a, b in zip(made, want):
+        assert (a - b).abs().max() <= 1e-12 * b.abs().max()
+
+
+@pytest.mark.skipif(not cuda, reason="no GPU, or mmchain without CUDA")
+def test_many_in_a_captured_graph(rng):
+    factors = [torch.randn(16, 16, device="cuda").div(4).requires_grad_() for _ in range(12)]
+    slope = torch.ones(16, 16, device="cuda")
+    want = torch.autograd.grad(torch.linalg.multi_dot(factors), factors, slope)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        made = torch.autograd.grad(mmchain.multi_dot(factors), factors, slope)
+    graph.replay()
+    torch.cuda.synchronize()
+    for a, b in zip(made, want):
+        assert (a - b).abs().max() <= 1e-3 * b.abs().max()
