@@ -15,6 +15,13 @@ from ._host import Kind, bits, name_of, plain
 from ._types import Device
 
 
+def _is_on_gpu(stack: Any) -> bool:
+    """Whether factors are tensors of PyTorch on a GPU, or CuPy's arrays."""
+    first = stack[0] if isinstance(stack, (list, tuple)) and stack else stack
+    package = type(first).__module__.partition(".")[0]
+    return package == "cupy" or (package == "torch" and bool(first.is_cuda))
+
+
 class Ranges:
     """A row of n x n matrices, of which the product of any range can be asked for while factors
     are changed, appended and taken from the front.
@@ -29,12 +36,13 @@ class Ranges:
         The factors, which are copied: the last three dimensions of an array are the factors in a
         row, their rows and their columns; those before them are a batch of rows. An array of no
         factors, shape (0, n, n), makes an empty row. NumPy's, PyTorch's or JAX's, in the
-        host's memory; products are of the same kind.
+        host's memory; or tensors of PyTorch and arrays of CuPy on a GPU, where the row then is.
+        Products are of the same kind.
     device : str, optional
-        "cpu", "blas" or "ref".
+        "cpu", "blas" or "ref"; "cuda" where the factors are on a GPU.
     memory_limit : int, optional
         Bytes that may be held, factors included. All that makes updates fast takes twice what the
-        factors take; with less, more products are computed.
+        factors take; with less, more products are computed. Not on a GPU, nor are the next two.
     scaled : bool
         Products neither overflow nor vanish: `product` returns a pair, as `multi_dot` does with it.
     semiring : str
@@ -55,6 +63,13 @@ class Ranges:
     >>> len(r), bool(r.product().any())
     (1000, False)
     """
+
+    def __new__(cls, stack: Any, **options: Any) -> Ranges:
+        if cls is Ranges and _is_on_gpu(stack):
+            from ._ranges_device import DeviceRanges
+
+            return object.__new__(DeviceRanges)
+        return object.__new__(cls)
 
     def __init__(
         self,

@@ -252,3 +252,105 @@ def test_jax(rng):
     assert near(got, product(factors[1:6].astype(float), 4), 5, 2.0**-23)
     halves = mmchain.Ranges(jax.numpy.asarray(factors).astype("bfloat16"))
     assert halves.product(0, 3).dtype == "bfloat16"
+
+
+# ---- on a device ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_random_order_on_a_device(rng, device):
+    """The tree in Python, by tensors of either kind of device, against NumPy's products."""
+    torch = pytest.importorskip("torch")
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    from mmchain._ranges_device import DeviceRanges
+
+    def there(array):
+        return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+    n, row = 3, []
+    ranges = DeviceRanges(there(np.empty((0, n, n))))
+    for _ in range(10000 if "MMCHAIN_TEST_LONG" in os.environ else 800):
+        kind = rng.integers(8)
+        if kind == 0:
+            row.append(orthogonal(rng, n, n))
+            ranges.append(there(row[-1]))
+        elif kind == 1:
+            added = orthogonal(rng, int(rng.integers(20)), n, n)
+            row += list(added)
+            ranges.extend(there(added))
+        elif kind == 2 and row:
+            i = int(rng.integers(len(row)))
+            row[i] = orthogonal(rng, n, n)
+            ranges.update(i, there(row[i]))
+        elif kind == 3 and row:
+            indices = rng.integers(len(row), size=int(rng.integers(1, 10)))
+            changed = orthogonal(rng, len(indices), n, n)
+            for i, a in zip(indices, changed):
+                row[i] = a
+            ranges.update(indices, there(changed))
+        elif kind == 4 and row:
+            row.pop(0)
+            ranges.pop_front()
+        elif kind == 5:
+            count = int(rng.integers(len(row) // 2 + 1))
+            del row[:count]
+            ranges.pop_front(count)
+        i, j = sorted(rng.integers(len(row) + 1, size=2))
+        got = ranges.product(int(i), int(j)).cpu()
+        assert near(got, product(row[i:j], n), j - i)
+        assert len(ranges) == len(row)
+    assert near(ranges.product().cpu(), product(row, n), len(row))
+
+
+def test_a_row_on_a_device(rng):
+    torch = pytest.importorskip("torch")
+    from mmchain._ranges_device import DeviceRanges
+
+    stack = torch.from_numpy(orthogonal(rng, 2, 1000, 4, 4))
+    ranges = DeviceRanges(stack)
+    ranges.product()
+    assert ranges.products == 999
+    ranges.update(500, stack[:, 3])
+    ranges.product()
+    assert ranges.products <= 999 + 11
+    assert ranges.shape == (2, 1000, 4, 4) and len(ranges) == 1000
+    assert ranges.nbytes >= 2 * stack.nbytes
+    assert torch.equal(ranges.product(4, 4)[1], torch.eye(4, dtype=stack.dtype))
+    # NaN of a factor is in the ranges that hold it.
+    poisoned = stack[:, 700].clone()
+    poisoned[0, 1, 1] = float("nan")
+    ranges.update([3, 700, 700], torch.stack([poisoned, poisoned, stack[:, 700]], 1))
+    assert ranges.product(3, 10)[0].isnan().any() and not ranges.product(3, 10)[1].isnan().any()
+    assert not ranges.product(4, 1000).isnan().any()
+    for call in (
+        lambda: ranges.update(1000, stack[:, 0]),
+        lambda: ranges.update([-1], stack[:, :1]),
+        lambda: ranges.product(0, 1001),
+        lambda: ranges.product(2, 1),
+        lambda: ranges.pop_front(1001),
+    ):
+        with pytest.raises(IndexError, match="expected"):
+            call()
+    with pytest.raises(ValueError, match="^a: expected shape"):
+        ranges.update(1, stack[0, 0])
+    with pytest.raises(TypeError, match="^a: expected torch.float64, got torch.complex128"):
+        ranges.update(1, stack[:, 0].to(torch.complex128))
+    with pytest.raises(TypeError, match="^a: expected an array of torch"):
+        ranges.append(stack[:, 0].numpy())
+    with pytest.raises(ValueError, match="^a: expected tensors that require no gradients"):
+        ranges.append(stack[:, 0].clone().requires_grad_())
+    for options in ({"scaled": True}, {"semiring": "max-plus"}, {"memory_limit": 1}, {"device": "ref"}):
+        with pytest.raises(ValueError, match=f"^{next(iter(options))}: expected"):
+            DeviceRanges(stack, **options)
+
+
+def test_tensors_of_a_gpu_stay_there(rng):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    factors = [torch.from_numpy(orthogonal(rng, 5, 5)).cuda() for _ in range(9)]
+    ranges = mmchain.Ranges(factors)
+    got = ranges.product(1, 8)
+    assert got.is_cuda
+    assert near(got.cpu(), product([factor.cpu().numpy() for factor in factors[1:8]], 5), 7)
