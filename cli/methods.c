@@ -40,7 +40,7 @@ char *cli_chain_text(const mmc_chain *chain) {
 
 static void free_operands(operands *o, const mmc_chain *chain) {
   for (int64_t i = 0; o->factors != NULL && i < mmc_chain_length(chain); i++)
-    if (o->factors[i].location == MMC_HOST && mmc_chain_same(chain, i) == i)
+    if (o->factors[i].location == MMC_HOST && mmc_chain_stored(chain, i) == i)
       free(o->factors[i].data);
   free(o->factors);
   if (o->result.location == MMC_HOST) free(o->result.data);
@@ -61,7 +61,7 @@ static double operand_bytes(const mmc_chain *chain) {
   int64_t batch = mmc_chain_batch(chain);
   double bytes = cli_matrix_bytes(dtype, batch, dims[0], dims[n]);
   for (int64_t i = 0; i < n; i++)
-    if (mmc_chain_same(chain, i) == i)
+    if (mmc_chain_stored(chain, i) == i)
       bytes += cli_matrix_bytes(dtype, batch, dims[i], dims[i + 1]);
   return bytes;
 }
@@ -91,9 +91,9 @@ static int move_all_to_device(cli_call *call, const mmc_chain *chain, const char
   if (status != MMC_OK) return cli_fail_status(call, status, "");
   int result = CLI_DONE;
   for (int64_t i = 0; i < n && result == CLI_DONE; i++) {
-    int64_t same = mmc_chain_same(chain, i);
-    if (same != i)
-      o->factors[i] = o->factors[same];
+    int64_t first = mmc_chain_stored(chain, i);
+    if (first != i)
+      o->factors[i] = o->factors[first];
     else
       result = move_to_device(call, chain, true, &o->factors[i], o, &offset);
   }
@@ -113,8 +113,8 @@ static int make_operands(cli_call *call, const mmc_chain *chain, const cli_conte
                 .result = {.rows = dims[0], .cols = dims[n], .layout = MMC_ROW_MAJOR}};
   bool done = o.factors != NULL && cli_matrix_allocate(dtype, mmc_chain_batch(chain), &o.result);
   for (int64_t i = 0; i < n && done; i++) {
-    if (mmc_chain_same(chain, i) != i) {
-      o.factors[i] = o.factors[mmc_chain_same(chain, i)];
+    if (mmc_chain_stored(chain, i) != i) {
+      o.factors[i] = o.factors[mmc_chain_stored(chain, i)];
       continue;
     }
     o.factors[i] = cli_stored_factor(chain, i);

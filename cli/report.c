@@ -93,6 +93,7 @@ typedef struct report_step {
   double flops, bytes, share;
   double predicted_s, measured_s; /* NaN when not known */
   const char *source;
+  bool dense; /* a plain product, which can be timed by itself */
   bool listed;
 } report_step;
 
@@ -129,6 +130,17 @@ static bool is_asked(const report *r, int way) {
   return true;
 }
 
+/* Whether some factors are inverses, have structure or are the same, of which no solver of orders
+ * knows: the fewest multiplications are found by the planner, which predicts no seconds for them.
+ */
+static bool is_special(const mmc_chain *chain) {
+  for (int64_t i = 0; i < mmc_chain_length(chain); i++)
+    if (mmc_chain_traits(chain, i) != 0 || mmc_chain_stored(chain, i) != i) return true;
+  int64_t inverses;
+  mmc_chain_inverses(chain, &inverses);
+  return inverses > 0;
+}
+
 static int make_plans(cli_call *call, report *r) {
   const mmc_semiring semiring = mmc_chain_semiring(r->chain);
   if (semiring != MMC_PLUS_TIMES)
@@ -142,6 +154,10 @@ static int make_plans(cli_call *call, report *r) {
     mmc_plan_options plan_options = r->plan_options;
     plan_options.solver = ways[w].solver;
     plan_options.objective = ways[w].objective;
+    if (w == FEWEST && is_special(r->chain)) {
+      plan_options.solver = NULL;
+      plan_options.objective = "flops";
+    }
     if (ways[w].precision != NULL) plan_options.precision = ways[w].precision;
     if (w == FOR_ENERGY) plan_options.max_slowdown = r->max_slowdown;
     if (!is_asked(r, w)) continue;
@@ -188,7 +204,8 @@ static int list_steps(cli_call *call, report *r) {
     mmc_step_time time;
     if (mmc_plan_step(plan, i, &s->step) != MMC_OK) continue;
     double m = (double)s->step.m, k = (double)s->step.k, n = (double)s->step.n;
-    s->flops = flops_each(r) * m * k * n * batch;
+    s->flops = flops_each(r) * mmc_count_to_double(mmc_plan_step_multiplications(plan, i));
+    s->dense = s->flops == flops_each(r) * m * k * n * batch;
     s->bytes = size * (m * k + k * n + m * n) * batch;
     s->share = total > 0 ? s->flops / total : 0;
     s->predicted_s = s->measured_s = NAN;
@@ -226,7 +243,8 @@ static int64_t *sort_steps(const report *r) {
 static void tell_steps(report *r, const mmc_step *product, double seconds) {
   for (int64_t i = 0; i < r->step_count; i++) {
     const mmc_step *step = &r->steps[i].step;
-    if (step->m == product->m && step->k == product->k && step->n == product->n)
+    if (r->steps[i].dense && step->m == product->m && step->k == product->k &&
+        step->n == product->n)
       r->steps[i].measured_s = seconds;
   }
 }
@@ -236,7 +254,7 @@ static int measure_products(cli_call *call, report *r, const int64_t *order) {
   int result = CLI_DONE;
   for (int64_t i = 0, done = 0; i < r->step_count && done < PRODUCTS_MOST; i++) {
     const report_step *s = &r->steps[order[i]];
-    if (!isnan(s->measured_s) || s->flops == 0) continue;
+    if (!isnan(s->measured_s) || s->flops == 0 || !s->dense) continue;
     const int64_t sizes[] = {s->step.m, s->step.k, s->step.n};
     double seconds;
     result =

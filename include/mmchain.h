@@ -331,6 +331,9 @@ MMC_API int64_t mmc_chain_batch(const mmc_chain *chain);
 /* Returns the first factor that is known to be the same matrix as factor i, 0 <= i < n; i itself
  * for most. */
 MMC_API int64_t mmc_chain_same(const mmc_chain *chain, int64_t i);
+/* Returns the first factor that is known to be stored in the same matrix as factor i, 0 <= i < n,
+ * though their ops may differ; i itself for most, -1 where there is no factor i. */
+MMC_API int64_t mmc_chain_stored(const mmc_chain *chain, int64_t i);
 /* Returns the set of mmc_trait of factor i, 0 <= i < n, with all that the claims imply; 0 for
  * most. */
 MMC_API uint32_t mmc_chain_traits(const mmc_chain *chain, int64_t i);
@@ -517,6 +520,9 @@ typedef struct mmc_step {
 MMC_API int64_t mmc_plan_step_count(const mmc_plan *plan);
 /* Writes step index. Returns: E_ARG past the last one. */
 MMC_API mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out);
+/* Returns the multiplications of step index, of all chains: m k n, or those of its kernel where
+ * that uses the structure of factors; 0 past the last one. */
+MMC_API mmc_count mmc_plan_step_multiplications(const mmc_plan *plan, int64_t index);
 /* Returns the device's name of the kernel that computes step index, "cublas sgemm"; "" past the
  * last one. It lives as long as the context. */
 MMC_API const char *mmc_plan_step_kernel(const mmc_plan *plan, int64_t index);

@@ -189,6 +189,11 @@ mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out) {
   return MMC_OK;
 }
 
+mmc_count mmc_plan_step_multiplications(const mmc_plan *plan, int64_t index) {
+  if (plan == NULL || index < 0 || index >= plan->plan.step_count) return mmci_count(0);
+  return mmci_count(mmci_plan_step_multiplications(&plan->plan, &plan->plan.steps[index]));
+}
+
 const char *mmc_plan_step_kernel(const mmc_plan *plan, int64_t index) {
   if (plan == NULL || index < 0 || index >= mmc_plan_step_count(plan)) return "";
   return plan->plan.steps[index].kernel;

@@ -395,6 +395,11 @@ int64_t mmc_chain_same(const mmc_chain *chain, int64_t i) {
   return chain->same != NULL ? chain->same[i] : i;
 }
 
+int64_t mmc_chain_stored(const mmc_chain *chain, int64_t i) {
+  if (chain == NULL || i < 0 || i >= chain->n) return -1;
+  return chain->stored != NULL ? chain->stored[i] : mmc_chain_same(chain, i);
+}
+
 uint32_t mmc_chain_traits(const mmc_chain *chain, int64_t i) {
   if (chain == NULL || chain->traits == NULL || i < 0 || i >= chain->n) return 0;
   return chain->traits[i];

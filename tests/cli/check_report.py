@@ -117,13 +117,24 @@ def check_measured():
     assert "seconds, measured" in " ".join(found.words) and "of the measured peak" in " ".join(found.words)
 
 
+def check_special():
+    """Kernels of factors with structure, factors that are stored in one matrix, and powers."""
+    found = page("f64:40x40x40x40:lower,T,N=1,1,1", "--measure", "--seconds", "0.02")
+    steps, considered = check_steps(found, 3)
+    kernel, measured = steps[0].index("kernel"), steps[0].index("measured")
+    for row in steps[1:]:  # what is not a plain product is not timed as one
+        assert row[kernel] == "gemm" or row[measured] == "-", row
+    assert int(considered[2][2]) <= min(int(considered[1][2]), int(considered[3][2])) < 128000, considered
+    power = page("f64:8x8^1000", "--on", "ref")
+    assert power.tables[0][1][1] == "T1 = A1 A1" and len(power.tables[0]) == 15
+    assert power.tables[1][2][2] == str(14 * 8**3), power.tables[1]
+
+
 def check_others():
     check_steps(page("f32:1000x20x1000@7", "--on", "ref", "--for", "energy"), 2)
     check_steps(page("c64:10x30x5x60:NTH", "--on", "ref"), 3)
     zero = page("0x30x5x60", "--on", "ref")
     assert "nan" not in " ".join(zero.words).lower() and len(zero.tables[0]) == 3
-    power = page("f64:8x8^1000", "--on", "ref")
-    assert power.tables[0][1][1] == "T1 = A1 A1" and len(power.tables[0]) == 15
     for n in (64, 1000, 20_000):
         generator = random.Random(n)
         check_steps(page("x".join(str(generator.randint(2, 300)) for _ in range(n + 1)), "--on", "ref"), n)
@@ -183,6 +194,7 @@ def check_escapes():
 def main():
     check_textbook()
     check_measured()
+    check_special()
     check_others()
     check_roofline()
     check_escapes()

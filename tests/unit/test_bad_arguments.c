@@ -196,6 +196,9 @@ static void chain_values(fixture *f) {
   assert_int_equal(mmc_chain_same(f->chain, -1), -1);
   assert_int_equal(mmc_chain_same(f->chain, 2), -1);
   assert_int_equal(mmc_chain_same(f->chain, 99999), -1);
+  assert_int_equal(mmc_chain_stored(NULL, 0), -1);
+  assert_int_equal(mmc_chain_stored(f->chain, -1), -1);
+  assert_int_equal(mmc_chain_stored(f->chain, 99999), -1);
   int64_t inverses = -1;
   assert_int_equal(mmc_chain_traits(NULL, 0), 0);
   assert_int_equal(mmc_chain_traits(f->chain, -1), 0);
@@ -265,6 +268,7 @@ static void plan_values(fixture *f) {
   for (int w = 0; w < 4; w++) {
     IS_ARG(mmc_plan_step(f->plan, wrong[w], &step));
     IS_EMPTY(mmc_plan_step_kernel(f->plan, wrong[w]));
+    IS_ZERO(mmc_count_to_double(mmc_plan_step_multiplications(f->plan, wrong[w])));
     IS_ARG(mmc_plan_step_traffic(f->plan, wrong[w], &traffic));
     IS_ARG(mmc_plan_step_time(f->plan, wrong[w], &time));
     IS_ARG(mmc_plan_step_energy(f->plan, wrong[w], &energy));
@@ -272,6 +276,7 @@ static void plan_values(fixture *f) {
   IS_ARG(mmc_plan_step(NULL, 0, &step));
   IS_ARG(mmc_plan_step(f->plan, 0, NULL));
   IS_EMPTY(mmc_plan_step_kernel(NULL, 0));
+  IS_ZERO(mmc_count_to_double(mmc_plan_step_multiplications(NULL, 0)));
   IS_ARG(mmc_plan_step_traffic(NULL, 0, &traffic));
   IS_ARG(mmc_plan_step_traffic(f->plan, 0, NULL));
   mmc_roofline roofline;
@@ -806,7 +811,8 @@ static const struct {
     {chains, " mmc_chain_create mmc_chain_create_batch mmc_chain_parse "},
     {chain_values,
      " mmc_chain_destroy mmc_chain_dtype mmc_chain_length mmc_chain_dims "
-     "mmc_chain_ops mmc_chain_batch mmc_chain_same mmc_chain_traits mmc_chain_band "
+     "mmc_chain_ops mmc_chain_batch mmc_chain_same mmc_chain_stored mmc_chain_traits "
+     "mmc_chain_band "
      "mmc_chain_inverses "
      "mmc_chain_modulus mmc_chain_checked mmc_chain_semiring "
      "mmc_chain_write "},
@@ -814,7 +820,8 @@ static const struct {
     {plan_values,
      " mmc_plan_multiplications mmc_plan_workspace_bytes mmc_plan_device "
      "mmc_plan_device_count mmc_plan_device_name mmc_plan_cut "
-     "mmc_plan_step_count mmc_plan_step mmc_plan_step_kernel mmc_plan_traffic_words "
+     "mmc_plan_step_count mmc_plan_step mmc_plan_step_multiplications "
+     "mmc_plan_step_kernel mmc_plan_traffic_words "
      "mmc_plan_step_traffic mmc_plan_predicted_seconds mmc_plan_step_time "
      "mmc_plan_roofline "
      "mmc_plan_predicted_joules mmc_plan_step_energy "},

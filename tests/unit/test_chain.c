@@ -198,6 +198,7 @@ static void versions_of_a_matrix_are_told_apart(void **state) {
                        &chain, &error),
       MMC_OK);
   for (int64_t i = 0; i < 8; i++) assert_int_equal(mmc_chain_same(chain, i), same[i]);
+  for (int64_t i = 0; i < 8; i++) assert_int_equal(mmc_chain_stored(chain, i), 0);
   mmc_chain_destroy(chain);
 }
 
