@@ -71,11 +71,16 @@ def _product_text(product: Sequence[Any], ops: str, dtype: Any) -> str:
 
 def _chain_texts(chains: Sequence[Any], dtype: Any) -> Tuple[List[str], Optional[str]]:
     """The chains as text, and the device that their arrays lie on."""
+    from . import _structure
+
     if isinstance(chains, str) or any(hasattr(chain, "shape") for chain in chains):
         raise TypeError("chains: expected a sequence of chains; of one, [chain]")
     texts, devices = [], []
     for chain in chains:
-        text, device = chain_text(chain, dtype, least=2)
+        if _structure.is_structured(chain):
+            text, device = _structure.chain_text(chain), None
+        else:
+            text, device = chain_text(chain, dtype, least=2)
         texts.append(text)
         devices.append(device)
     if any(device != devices[0] for device in devices):

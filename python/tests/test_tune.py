@@ -53,6 +53,15 @@ def test_a_set(rng):
 
 
 @needs_store
+def test_factors_with_structure(rng):
+    a, b = rng.random((30, 30)), rng.random((30, 20))
+    factors = [mmchain.symmetric(a + a.T), mmchain.lower(np.tril(a)), b]
+    result = mmchain.tune([factors], budget=0.2)
+    assert all(t.dtype == "f64" and 30 in (t.m, t.k) for t in result)
+    np.testing.assert_allclose(mmchain.multi_dot(factors), (a + a.T) @ np.tril(a) @ b)
+
+
+@needs_store
 def test_resuming_measures_nothing(rng):
     m, k, n = (size + 40 for size in sizes(rng))
     first = mmchain.tune(set=[(m, k, n)], device="ref")

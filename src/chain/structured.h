@@ -18,6 +18,7 @@ typedef enum mmci_structure_kernel {
   MMCI_STRUCTURE_SYSV,    /* solves by L D L^T of a symmetric or Hermitian matrix */
   MMCI_STRUCTURE_GESV,    /* solves by LU with pivots */
   MMCI_STRUCTURE_SYMV,    /* a vector by a symmetric or Hermitian operand, of which half is read */
+  MMCI_STRUCTURE_SYMM,    /* a matrix by such an operand */
   MMCI_STRUCTURE_PERMUTE, /* copies rows or columns */
   MMCI_STRUCTURE_BAND,    /* goes along the diagonals of a narrow band */
   MMCI_STRUCTURE_BLOCKS,  /* multiplies the blocks that lie in bands, triangles among these */
@@ -30,6 +31,35 @@ typedef enum mmci_structure_kernel {
 
 /* Returns static text: "trsm". */
 const char *mmci_structure_kernel_name(mmci_structure_kernel kernel);
+
+/* What seconds are known of, as a share of those of GEMM of the same sides: work with the matrix
+ * that has structure and the other lines, its factors, and its inverse with the factors. */
+typedef enum mmci_structure_piece {
+  MMCI_PIECE_SYMV,
+  MMCI_PIECE_SYMM,
+  MMCI_PIECE_SYRK,
+  MMCI_PIECE_TRMM,
+  MMCI_PIECE_TRSM,
+  MMCI_PIECE_POTRF,
+  MMCI_PIECE_GETRF,
+  MMCI_PIECE_SYTRF,
+  MMCI_PIECE_SYTRS,
+  MMCI_PIECE_TRTRI,
+  MMCI_PIECE_POTRI,
+  MMCI_PIECE_GETRI,
+  MMCI_PIECE_SYTRI,
+  MMCI_STRUCTURE_PIECES
+} mmci_structure_piece;
+
+/* The share large + small / side. */
+typedef struct mmci_structure_share {
+  double large, small;
+} mmci_structure_share;
+
+/* Writes the name of the fact that is one of a share's two numbers: "structure trsm large". */
+enum { MMCI_PIECE_NAME_SIZE = 32 };
+void mmci_structure_piece_name(mmci_structure_piece piece, bool small,
+                               char name[MMCI_PIECE_NAME_SIZE]);
 
 /* Says whether a kernel solves with Cholesky's factors, so that it tells what is not definite. */
 static inline bool mmci_structure_is_cholesky(mmci_structure_kernel kernel) {
@@ -49,10 +79,10 @@ enum { MMCI_BAND_LINES = 10 };
 
 /* Z := op(S) Z or Z op(S), with the inverse of op(S) where the kernel solves; or Z := op(S)
  * op(S)^T; or Z := S^-1. Z and S are column-major, and Z is rows x cols; S is square, but for SYRK,
- * where op(S) is rows x depth. SYMV and BLOCKS compute Z := op(S) op(B) or op(B) op(S). Banded
- * matrices that are factorised lie as LAPACK has them, with lds from one column to the next; those
- * of GTSV as the diagonal below, the main and that above, each with room for lds elements, and room
- * for as many more. */
+ * where op(S) is rows x depth. SYMV, SYMM and BLOCKS compute Z := op(S) op(B) or op(B) op(S).
+ * Banded matrices that are factorised lie as LAPACK has them, with lds from one column to the next;
+ * those of GTSV as the diagonal below, the main and that above, each with room for lds elements,
+ * and room for as many more. */
 typedef struct mmci_structured {
   mmci_structure_kernel kernel;
   mmc_dtype dtype;
@@ -65,7 +95,7 @@ typedef struct mmci_structured {
   uint32_t traits; /* of S, as it lies: MMC_LOWER or MMC_UPPER, MMC_UNIT, MMC_SYMMETRIC ... */
   bool hermitian;  /* A A^H and not A A^T; S is Hermitian and not symmetric */
   mmc_band band;   /* of op(S) where it matters */
-  const void *b;   /* what SYMV, BLOCKS and whatever computes apart multiply with */
+  const void *b;   /* what SYMV, SYMM, BLOCKS and whatever computes apart multiply with */
   int64_t ldb;
   mmc_op b_op;
   mmc_band b_band; /* of op(B), where it is square */

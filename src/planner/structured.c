@@ -33,6 +33,7 @@ typedef struct gemm_prices {
   mmci_pricing pricing;
   mmc_dtype dtype;
   priced *priced; /* PRICED */
+  mmci_structure_share shares[MMCI_STRUCTURE_PIECES];
 } gemm_prices;
 
 static double gemm_seconds(const void *user, int64_t m, int64_t k, int64_t n) {
@@ -65,6 +66,8 @@ static mmc_status begin_prices(const mmci_planning *p, bool by_time, priced tabl
   out->gemm_s = gemm_seconds;
   out->shares =
       mmci_offers_device_memory(p->on) ? mmci_structure_device_shares : mmci_structure_shares;
+  memcpy(prices->shares, out->shares, sizeof prices->shares);
+  if (mmci_wisdom_pricing_shares(prices->wisdom, prices->shares)) out->shares = prices->shares;
   out->bytes_per_s = roofline->bytes_per_s;
   out->launch_s = roofline->launch_s;
   return MMC_OK;

@@ -547,19 +547,20 @@ static void multiply_lines(execution *e, mmci_structure_kernel kernel, const vie
     mmci_permute_lines(dtype, &m, &lines, (int64_t *)(void *)e->scratch);
 }
 
-/* Computes C := A B or B A apart from its operands, for kernels that take both. SYMV takes a vector
- * without an op, and a symmetric A as it lies, which it multiplies the vector with from the left.
+/* Computes C := A B or B A apart from its operands, for kernels that take both. SYMV and SYMM take
+ * B without an op, and a symmetric A as it lies; SYMV multiplies the vector with it from the left.
  */
 static mmc_status multiply_apart(execution *e, mmci_structure_kernel kernel, const view *a,
                                  const view *b, bool right, const target *c, int64_t *pivot,
                                  mmci_error *error) {
-  const bool by_columns = c->by_columns, is_symv = kernel == MMCI_STRUCTURE_SYMV;
+  const bool by_columns = c->by_columns, is_symv = kernel == MMCI_STRUCTURE_SYMV,
+             reads_half = is_symv || kernel == MMCI_STRUCTURE_SYMM;
   const bool hermitian = mmci_dtype_is_complex(e->run->steps.plan->chain->dtype);
   const bool stands_right = right == by_columns; /* in columns, of C or its transposed */
   const bool transposed = by_columns == (is_symv && stands_right);
   placed s = place_operand(e, a, transposed, false);
-  if (is_symv && hermitian && s.op == MMC_OP_T) s = place_operand(e, a, transposed, true);
-  const view laid = is_symv ? lay_as(e, b, by_columns) : *b;
+  if (reads_half && hermitian && s.op == MMC_OP_T) s = place_operand(e, a, transposed, true);
+  const view laid = reads_half ? lay_as(e, b, by_columns) : *b;
   placed other = place_operand(e, &laid, !by_columns, false);
   const mmc_band rest = b->rows == b->cols ? b->band : (mmc_band){0, 0};
   mmci_structured p = {.kernel = kernel,
@@ -630,6 +631,8 @@ static mmc_status multiply_on_device(execution *e, int32_t s, const view *specia
     case MMCI_STRUCTURE_PERMUTE:
     case MMCI_STRUCTURE_BAND:
       return multiply_alike(e, x->kernel, special, other, x->right, divides, c, pivot, error);
+    case MMCI_STRUCTURE_SYMM:
+      return multiply_apart(e, x->kernel, special, other, x->right, c, pivot, error);
     case MMCI_STRUCTURE_GESV:
       return apply_left(e, x->kernel, special, other, x->right, c, pivot, error);
     default:
@@ -664,6 +667,7 @@ static mmc_status multiply(execution *e, int32_t s, const view *a, const view *b
     case MMCI_STRUCTURE_GBSV:
       return apply_left(e, x->kernel, special, other, x->right, c, pivot, error);
     case MMCI_STRUCTURE_SYMV:
+    case MMCI_STRUCTURE_SYMM:
     case MMCI_STRUCTURE_BLOCKS:
       return multiply_apart(e, x->kernel, special, other, x->right, c, pivot, error);
     case MMCI_STRUCTURE_BAND:

@@ -95,6 +95,7 @@ static mmci_u128 count_of(mmci_structure_kernel kernel, int64_t side, int64_t ot
     case MMCI_STRUCTURE_SCALE:
       return wide(side) * count;
     case MMCI_STRUCTURE_SYMV:
+    case MMCI_STRUCTURE_SYMM:
       return mmci_u128_mul(mmci_u128_mul(wide(side), wide(side)), count);
     case MMCI_STRUCTURE_SYRK:
       return mmci_u128_mul(triangle(side), wide(k));
@@ -126,6 +127,7 @@ const mmci_structure_share mmci_structure_shares[MMCI_STRUCTURE_PIECES] = {
     [MMCI_PIECE_SYTRF] = {0.4, 70},   [MMCI_PIECE_SYTRS] = {1.2, 60},
     [MMCI_PIECE_TRTRI] = {0.22, 100}, [MMCI_PIECE_POTRI] = {0.7, 120},
     [MMCI_PIECE_GETRI] = {1.1, 180},  [MMCI_PIECE_SYTRI] = {0.8, 90},
+    [MMCI_PIECE_SYMM] = {1.05, 20},
 };
 
 /* Those of a device were measured on an H200 with cuBLAS 13 and cuSOLVER 12, in f32 and f64, sides
@@ -135,7 +137,7 @@ const mmci_structure_share mmci_structure_device_shares[MMCI_STRUCTURE_PIECES] =
     [MMCI_PIECE_TRSM] = {0.4, 3600},   [MMCI_PIECE_POTRF] = {0.1, 4500},
     [MMCI_PIECE_GETRF] = {0.5, 26000}, [MMCI_PIECE_TRTRI] = {0.4, 3600},
     [MMCI_PIECE_POTRI] = {0.9, 11700}, [MMCI_PIECE_GETRI] = {1.3, 33200},
-    [MMCI_PIECE_SYTRI] = {1.3, 33200},
+    [MMCI_PIECE_SYTRI] = {1.3, 33200}, [MMCI_PIECE_SYMM] = {1.1, 300},
 };
 
 /* Returns the seconds of a piece of work with a matrix of this side and so many other lines. Small
@@ -181,6 +183,8 @@ static double seconds_of(const mmci_structure_prices *prices, mmci_structure_ker
   switch (kernel) {
     case MMCI_STRUCTURE_SYMV:
       return piece_s(prices, MMCI_PIECE_SYMV, side, gemm_s);
+    case MMCI_STRUCTURE_SYMM:
+      return piece_s(prices, MMCI_PIECE_SYMM, side, gemm_s);
     case MMCI_STRUCTURE_TRMM:
       return piece_s(prices, MMCI_PIECE_TRMM, side, gemm_s) + copies;
     case MMCI_STRUCTURE_TRSM:
@@ -258,11 +262,14 @@ static void offer_operand(choices *c, uint32_t traits, bool right) {
   else if ((traits & TRIANGULAR) != 0)
     offer(c, MMCI_STRUCTURE_TRMM, right);
   if ((traits & MMC_PERMUTATION) != 0) offer(c, MMCI_STRUCTURE_PERMUTE, right);
-  /* It takes as many multiplications as GEMM, and reads half; of more columns SYMM is no faster. */
+  /* These take as many multiplications as GEMM, and read half. SYMM is the faster one only where it
+   * was found to be. */
   const uint32_t half = c->prices->is_complex ? MMC_HERMITIAN : MMC_SYMMETRIC;
-  if (c->prices->gemm_s != NULL && (traits & half) != 0 &&
-      (right ? c->product->m : c->product->n) == 1)
+  if (c->prices->gemm_s == NULL || (traits & half) == 0) return;
+  if ((right ? c->product->m : c->product->n) == 1)
     offer(c, MMCI_STRUCTURE_SYMV, right);
+  else if (c->prices->shares[MMCI_PIECE_SYMM].large < 1)
+    offer(c, MMCI_STRUCTURE_SYMM, right);
 }
 
 static mmc_band band_of(const choices *c, bool right) {

@@ -16,29 +16,6 @@ typedef struct mmci_structure_cost {
   double seconds; /* 0 where only multiplications are asked for */
 } mmci_structure_cost;
 
-/* What seconds are known of, as a share of those of GEMM of the same sides: work with the matrix
- * that has structure and the other lines, its factors, and its inverse with the factors. */
-typedef enum mmci_structure_piece {
-  MMCI_PIECE_SYMV,
-  MMCI_PIECE_SYRK,
-  MMCI_PIECE_TRMM,
-  MMCI_PIECE_TRSM,
-  MMCI_PIECE_POTRF,
-  MMCI_PIECE_GETRF,
-  MMCI_PIECE_SYTRF,
-  MMCI_PIECE_SYTRS,
-  MMCI_PIECE_TRTRI,
-  MMCI_PIECE_POTRI,
-  MMCI_PIECE_GETRI,
-  MMCI_PIECE_SYTRI,
-  MMCI_STRUCTURE_PIECES
-} mmci_structure_piece;
-
-/* The share large + small / side. */
-typedef struct mmci_structure_share {
-  double large, small;
-} mmci_structure_share;
-
 extern const mmci_structure_share mmci_structure_shares[MMCI_STRUCTURE_PIECES]; /* of no machine */
 /* Those of a device with memory of its own. */
 extern const mmci_structure_share mmci_structure_device_shares[MMCI_STRUCTURE_PIECES];

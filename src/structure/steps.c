@@ -160,6 +160,7 @@ uint64_t mmci_structure_scratch(const mmci_structure_step *step, mmc_dtype dtype
       if (mmci_dtype_is_complex(dtype)) bytes = add(bytes, operand);
       break;
     case MMCI_STRUCTURE_SYMV:
+    case MMCI_STRUCTURE_SYMM:
       bytes = add(bytes, other); /* fall through */
     case MMCI_STRUCTURE_BLOCKS:
       if (mmci_dtype_is_complex(dtype)) bytes = add(bytes, add(left, right));

@@ -361,3 +361,17 @@ mmc_status mmci_journal_energy(mmci_wisdom_journal *journal, const mmci_energy_m
     status = put_fact(journal, mmci_energy_names[f], facts[f], 0, error);
   return status;
 }
+
+mmc_status mmci_journal_shares(mmci_wisdom_journal *journal,
+                               const mmci_structure_share shares[MMCI_STRUCTURE_PIECES],
+                               mmci_error *error) {
+  mmc_status status = MMC_OK;
+  for (int piece = 0; piece < MMCI_STRUCTURE_PIECES; piece++)
+    for (int small = 0; small < 2 && status == MMC_OK; small++) {
+      const double number = small ? shares[piece].small : shares[piece].large;
+      char name[MMCI_PIECE_NAME_SIZE];
+      mmci_structure_piece_name((mmci_structure_piece)piece, small != 0, name);
+      if (number >= 0) status = put_fact(journal, name, number, 0, error);
+    }
+  return status;
+}

@@ -35,6 +35,10 @@ mmc_status mmci_journal_saving(mmci_wisdom_journal *journal, const mmci_gemm *ge
                                const mmci_saving *saving, mmci_error *error);
 mmc_status mmci_journal_energy(mmci_wisdom_journal *journal, const mmci_energy_model *model,
                                mmci_error *error);
+/* Puts the shares of kernels with structure into the store; not those that are NaN. */
+mmc_status mmci_journal_shares(mmci_wisdom_journal *journal,
+                               const mmci_structure_share shares[MMCI_STRUCTURE_PIECES],
+                               mmci_error *error);
 /* Finds the recipe that is known to be fastest; *found is false when none is. Returns what
  * mmci_wisdom_acquire() does. */
 mmc_status mmci_journal_fastest(mmci_wisdom_journal *journal, const mmci_gemm *gemm, bool *found,

@@ -16,6 +16,7 @@
 #include "tune/journal.h"
 #include "tune/measure.h"
 #include "tune/search.h"
+#include "tune/structure.h"
 #include "wisdom/wisdom_energy.h"
 
 /* A chain of at most so many factors has all its products tuned, at most 35. */
@@ -266,6 +267,29 @@ static mmc_status calibrate_time(session *s, mmci_error *error) {
   return status;
 }
 
+static bool has_structure(const tuning *t, mmc_dtype dtype) {
+  for (int64_t c = 0; c < t->options->chain_count; c++)
+    if (t->options->chains[c]->dtype == dtype && t->options->chains[c]->traits != NULL) return true;
+  return false;
+}
+
+/* Measures the shares of kernels with structure where a chain may gain by them, and they are not
+ * known yet. */
+static mmc_status calibrate_structure(session *s, mmci_error *error) {
+  const mmci_opened *on = s->tuning->request->on;
+  if (!has_structure(s->tuning, s->dtype) || !mmci_offers_structure(on, s->dtype)) return MMC_OK;
+  mmci_wisdom_pricing *known;
+  mmci_structure_share shares[MMCI_STRUCTURE_PIECES];
+  mmc_status status = mmci_offers_pricing(on, s->tuning->request->wisdom, s->dtype,
+                                          s->tuning->request->precision, &known, error);
+  if (status != MMC_OK) return status;
+  const bool measured = mmci_wisdom_pricing_shares(known, shares);
+  mmci_wisdom_pricing_release(known);
+  if (measured) return MMC_OK;
+  status = mmci_calibrate_structure(s->tuner, on->ops, on->device, s->dtype, shares, error);
+  return status == MMC_OK ? mmci_journal_shares(&s->journal, shares, error) : status;
+}
+
 /* Measures the facts of energy's model, by products chosen by their times. */
 static mmc_status calibrate_energy(session *s, mmci_error *error) {
   tuning *t = s->tuning;
@@ -396,6 +420,7 @@ static mmc_status tune_dtype(tuning *t, mmc_dtype dtype, mmci_error *error) {
   if (status != MMC_OK) return status;
   int64_t count = list_products(&s);
   status = calibrate_time(&s, error);
+  if (status == MMC_OK && !t->request->for_energy) status = calibrate_structure(&s, error);
   if (status == MMC_OK && t->request->for_energy) status = calibrate_energy(&s, error);
   if (status == MMC_OK) status = tune_groups(&s, error);
   if (status == MMC_OK) status = tune_range(&s, error);

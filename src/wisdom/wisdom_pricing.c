@@ -31,7 +31,8 @@ struct mmci_wisdom_pricing {
   mmci_wisdom_table *table; /* NULL when there is no store */
   mmci_array *arrays[OPS][OPS];
   mmci_roofline roofline;
-  bool knows_batches;
+  bool knows_batches, knows_structure;
+  mmci_structure_share shares[MMCI_STRUCTURE_PIECES]; /* NaN where they were not measured */
   call_filter calls;
   char notice[sizeof((mmci_error *)0)->text];
   /* The cache's lock guards these. */
@@ -105,6 +106,20 @@ static void take_roofline(mmci_wisdom_pricing *p) {
   p->roofline.model = model;
 }
 
+static void take_shares(mmci_wisdom_pricing *p) {
+  p->knows_structure = mmci_wisdom_has_facts(p->table, "structure ");
+  for (int piece = 0; piece < MMCI_STRUCTURE_PIECES && p->knows_structure; piece++) {
+    double numbers[2] = {(double)NAN, (double)NAN};
+    for (int small = 0; small < 2; small++) {
+      char name[MMCI_PIECE_NAME_SIZE];
+      mmci_structure_piece_name((mmci_structure_piece)piece, small != 0, name);
+      const mmci_wisdom_fact *fact = mmci_wisdom_find_fact(p->table, name);
+      if (fact != NULL && fact->number >= 0) numbers[small] = fact->number;
+    }
+    p->shares[piece] = (mmci_structure_share){numbers[0], numbers[1]};
+  }
+}
+
 /* The finalizer of splitmix64 (Steele, Lea and Flood 2014) mixes all bits. */
 static uint32_t bit_of(int64_t rows, int64_t cols) {
   uint64_t hash = (uint64_t)rows * UINT64_C(0x9E3779B97F4A7C15) + (uint64_t)cols;
@@ -131,6 +146,7 @@ static bool may_know(const call_filter *calls, int64_t rows, int64_t cols) {
 static mmc_status read_table(mmci_wisdom_pricing *p, mmc_dtype dtype, mmci_precision precision,
                              mmci_error *error) {
   take_roofline(p);
+  take_shares(p);
   mmci_wisdom_each_fact(p->table, "call ", add_call, &p->calls);
   p->knows_batches = mmci_wisdom_has_facts(p->table, "batch ");
   for (int a = 0; a < OPS; a++)
@@ -385,4 +401,12 @@ static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
 
 mmci_pricing mmci_wisdom_pricing_of(const mmci_wisdom_pricing *p) {
   return (mmci_pricing){.user = p, .price = price};
+}
+
+bool mmci_wisdom_pricing_shares(const mmci_wisdom_pricing *p,
+                                mmci_structure_share shares[MMCI_STRUCTURE_PIECES]) {
+  for (int piece = 0; piece < MMCI_STRUCTURE_PIECES && p->knows_structure; piece++)
+    if (p->shares[piece].large >= 0 && p->shares[piece].small >= 0)
+      shares[piece] = p->shares[piece];
+  return p->knows_structure;
 }

@@ -18,6 +18,7 @@
 
 #include "chain/chain.h"
 #include "chain/group.h"
+#include "chain/structured.h"
 #include "cost/efficiency.h"
 #include "cost/roofline.h"
 #include "wisdom/wisdom.h"
@@ -71,6 +72,10 @@ bool mmci_wisdom_pricing_group(const mmci_wisdom_pricing *pricing, const mmci_gr
 /* Says whether any group of the chain's products may have been measured, so that a plan is the same
  * whatever was measured of others. */
 bool mmci_wisdom_pricing_knows_groups(const mmci_wisdom_pricing *pricing, const mmc_chain *chain);
+/* Writes the shares of kernels with structure that were measured over those that are there; returns
+ * whether there were any. */
+bool mmci_wisdom_pricing_shares(const mmci_wisdom_pricing *pricing,
+                                mmci_structure_share shares[MMCI_STRUCTURE_PIECES]);
 /* Says whether the roofline was calibrated here. */
 bool mmci_wisdom_pricing_calibrated(const mmci_wisdom_pricing *pricing);
 

@@ -10,6 +10,7 @@
 
 #include "../wisdom_store.h"
 #include "mmchain.h"
+#include "tune/structure.h"
 
 typedef struct fixture {
   char directory[64], path[96];
@@ -396,6 +397,75 @@ static void without_a_store_nothing_is_tuned(void **state) {
   expect(f, MMC_E_UNSUPPORTED, "no wisdom store: the path given is empty");
 }
 
+/* ---- shares of kernels with structure ---------------------------------------------------------
+ */
+
+static void shares_are_fitted(void **state) {
+  static const int64_t sides[] = {48, 192, 640};
+  (void)state;
+  double shares[3];
+  for (int i = 0; i < 3; i++) shares[i] = 0.5 + 30 / (double)sides[i];
+  mmci_structure_share fit = mmci_fit_share(3, sides, shares);
+  assert_true(fabs(fit.large - 0.5) < 1e-12 && fabs(fit.small - 30) < 1e-9);
+  fit = mmci_fit_share(1, sides, (const double[]){0.7});
+  assert_true(fit.large == 0.7 && fit.small == 0);
+  fit = mmci_fit_share(3, sides, (const double[]){0.5, 0.6, 0.9}); /* larger with the side */
+  assert_true(fit.large > 0.5 && fit.large < 0.9 && fit.small == 0);
+  fit = mmci_fit_share(3, sides, (const double[]){20, 3, 0.2});
+  assert_true(fit.large == 0.1 && fit.small > 0);
+  fit = mmci_fit_share(0, sides, shares);
+  assert_true(isnan(fit.large) && isnan(fit.small));
+}
+
+static double still(void *user) {
+  (void)user;
+  return 0;
+}
+
+/* Every product takes a second, so that only the smallest matrices are timed. */
+static mmc_status a_second(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                           mmci_measured *out, mmci_error *error) {
+  (void)user;
+  (void)gemm;
+  (void)recipe;
+  (void)error;
+  *out = (mmci_measured){.seconds = {1, 1, 1}};
+  return MMC_OK;
+}
+
+static void kernels_with_structure_are_timed(void **state) {
+  const mmci_device_ops *ops = &mmci_device_blas;
+  const mmci_machine machine = {.queues = 1, .now_s = still, .measure = a_second};
+  mmci_tune_options options = mmci_tune_defaults();
+  mmci_error error = {0};
+  mmci_device *device;
+  mmci_tuner *tuner;
+  int devices = 0;
+  (void)state;
+  if (ops->probe(&devices, &error) != MMC_OK || devices == 0 ||
+      ops->open(0, &device, &error) != MMC_OK)
+    skip();
+  const mmci_structured ask = {.kernel = MMCI_STRUCTURE_SYSV, .dtype = MMC_F64};
+  if (ops->structured_check(device, &ask, &error) != MMC_OK) skip();
+  assert_int_equal(mmci_tuner_create(&machine, &options, &tuner, &error), MMC_OK);
+  for (int dtype = MMC_F32; dtype <= MMC_C128; dtype += MMC_C128 - MMC_F32) {
+    mmci_structure_share shares[MMCI_STRUCTURE_PIECES];
+    assert_int_equal(mmci_calibrate_structure(tuner, ops, device, (mmc_dtype)dtype, shares, &error),
+                     MMC_OK);
+    for (int p = 0; p < MMCI_STRUCTURE_PIECES; p++)
+      assert_true(shares[p].large > 0 && shares[p].large < 1e5 && shares[p].small == 0);
+  }
+  mmci_tuner_destroy(tuner);
+  /* Nothing is measured when the budget is spent. */
+  options.budget_s = 0;
+  assert_int_equal(mmci_tuner_create(&machine, &options, &tuner, &error), MMC_OK);
+  mmci_structure_share shares[MMCI_STRUCTURE_PIECES];
+  assert_int_equal(mmci_calibrate_structure(tuner, ops, device, MMC_F64, shares, &error),
+                   MMC_E_INTERRUPTED);
+  mmci_tuner_destroy(tuner);
+  ops->close(device);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -411,6 +481,8 @@ int main(void) {
       TEST(a_corrupt_store_leaves_the_model_and_says_so),
       TEST(bad_options_are_named),
       TEST(without_a_store_nothing_is_tuned),
+      cmocka_unit_test(shares_are_fitted),
+      cmocka_unit_test(kernels_with_structure_are_timed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,6 +65,12 @@ typedef const int64_t *mmci_size;
            const void *x, mmci_size step_x, const void *beta, void *y, mmci_size step_y, size_t))  \
   X(hemv, (mmci_letter uplo, mmci_size n, const void *alpha, const void *a, mmci_size lda,         \
            const void *x, mmci_size step_x, const void *beta, void *y, mmci_size step_y, size_t))  \
+  X(symm, (mmci_letter side, mmci_letter uplo, mmci_size m, mmci_size n, const void *alpha,        \
+           const void *a, mmci_size lda, const void *b, mmci_size ldb, const void *beta, void *c,  \
+           mmci_size ldc, size_t, size_t))                                                         \
+  X(hemm, (mmci_letter side, mmci_letter uplo, mmci_size m, mmci_size n, const void *alpha,        \
+           const void *a, mmci_size lda, const void *b, mmci_size ldb, const void *beta, void *c,  \
+           mmci_size ldc, size_t, size_t))                                                         \
   X(tbtrs, (mmci_letter uplo, mmci_letter op, mmci_letter diagonal, mmci_size n, mmci_size width,  \
             mmci_size count, const void *a, mmci_size lda, void *b, mmci_size ldb, int64_t *info,  \
             size_t, size_t, size_t))                                                               \
@@ -86,7 +92,7 @@ typedef const int64_t *mmci_size;
 
 #define MMCI_LAPACK_FIELD(name, parameters) void(*name) parameters;
 
-/* The routines of one dtype; what the library lacks is NULL, and so are herk, hemv, hetrf,
+/* The routines of one dtype; what the library lacks is NULL, and so are herk, hemv, hemm, hetrf,
  * hetrs, hetrs2 and hetri of real ones. */
 typedef struct mmci_lapack {
   MMCI_LAPACK_ROUTINES(MMCI_LAPACK_FIELD)

@@ -24,6 +24,8 @@ static const char *missing(const mmci_structured *ask) {
       {solves, x->trsm != NULL, "trsm"},
       {ask->kernel == MMCI_STRUCTURE_SYMV && !hermitian, x->symv != NULL, "symv"},
       {ask->kernel == MMCI_STRUCTURE_SYMV && hermitian, x->hemv != NULL, "hemv"},
+      {ask->kernel == MMCI_STRUCTURE_SYMM && !hermitian, x->symm != NULL, "symm"},
+      {ask->kernel == MMCI_STRUCTURE_SYMM && hermitian, x->hemm != NULL, "hemm"},
       {ask->kernel == MMCI_STRUCTURE_BLOCKS, x->gemm != NULL, "gemm"},
       {ask->kernel == MMCI_STRUCTURE_TBSV, x->tbtrs != NULL, "tbtrs"},
       {ask->kernel == MMCI_STRUCTURE_PBSV, x->pbtrf != NULL, "pbtrf"},

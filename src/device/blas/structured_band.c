@@ -29,6 +29,13 @@ static const void *place(const operand *x, mmc_dtype dtype, int64_t r, int64_t c
   return mmci_address(x->at, element * (int64_t)mmc_dtype_size(dtype));
 }
 
+static void multiply_by_symmetric(const mmci_structured *p, void *z, const void *s) {
+  const mmci_lapack *x = mmci_lapack_of(p->dtype);
+  (p->hermitian ? x->hemm : x->symm)(p->right ? "R" : "L", "L", &p->rows, &p->cols,
+                                     mmci_lapack_one_of(p->dtype), s, &p->lds, p->b, &p->ldb,
+                                     mmci_lapack_zero_of(p->dtype), z, &p->ldz, 1, 1);
+}
+
 /* The vector is a column of Z, or a row. */
 static void multiply_symmetric(const mmci_structured *p, void *z, const void *s) {
   const mmci_lapack *x = mmci_lapack_of(p->dtype);
@@ -188,6 +195,9 @@ mmc_status mmci_blas_banded(const mmci_structured *product, void *z, void *s, in
   switch (product->kernel) {
     case MMCI_STRUCTURE_SYMV:
       multiply_symmetric(product, z, s);
+      return MMC_OK;
+    case MMCI_STRUCTURE_SYMM:
+      multiply_by_symmetric(product, z, s);
       return MMC_OK;
     case MMCI_STRUCTURE_BLOCKS:
       multiply_blocks(product, z, s);

@@ -16,6 +16,10 @@
   X(cublasSetMathMode)               \
   X(cublasGemmEx_64)                 \
   X(cublasGemmStridedBatchedEx_64)   \
+  X(cublasSsymm_v2_64)               \
+  X(cublasDsymm_v2_64)               \
+  X(cublasChemm_v2_64)               \
+  X(cublasZhemm_v2_64)               \
   X(cublasSsyrk_v2_64)               \
   X(cublasDsyrk_v2_64)               \
   X(cublasCsyrk_v2_64)               \

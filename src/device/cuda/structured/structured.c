@@ -132,6 +132,16 @@ static mmc_status mirrored_product(mmci_queue *queue, const mmci_structured *p, 
   return mmci_cuda_mirror(queue->stream, p->dtype, z, p->rows, p->ldz, false, hermitian, error);
 }
 
+/* A symmetric matrix of real elements, or a Hermitian one, of which the lower half is read. */
+static mmc_status symmetric_product(mmci_queue *queue, const mmci_structured *p, void *z,
+                                    const void *s, const void *b, mmci_error *error) {
+  MMCI_BY_DTYPE(queue->cublas, p->dtype, cublasSsymm_v2_64, cublasDsymm_v2_64, cublasChemm_v2_64,
+                cublasZhemm_v2_64,
+                (queue->handle, side_of(p->right), CUBLAS_FILL_MODE_LOWER, p->rows, p->cols,
+                 scalar(p->dtype, ONE), s, p->lds, b, p->ldb, scalar(p->dtype, ZERO), z, p->ldz));
+  return MMC_OK;
+}
+
 static mmc_status triangular_product(mmci_queue *queue, const mmci_structured *p, void *z,
                                      const void *s, const void *b, mmci_error *error) {
   MMCI_BY_DTYPE(queue->cublas, p->dtype, cublasStrmm_v2_64, cublasDtrmm_v2_64, cublasCtrmm_v2_64,
@@ -457,6 +467,8 @@ mmc_status mmci_cuda_structured_enqueue(mmci_queue *queue, const mmci_structured
   switch (p->kernel) {
     case MMCI_STRUCTURE_SYRK:
       return mirrored_product(queue, p, z, s, error);
+    case MMCI_STRUCTURE_SYMM:
+      return symmetric_product(queue, p, z, s, b, error);
     case MMCI_STRUCTURE_TRMM:
       return triangular_product(queue, p, z, s, b, error);
     case MMCI_STRUCTURE_TRSM:
