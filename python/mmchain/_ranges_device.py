@@ -223,7 +223,8 @@ class DeviceRanges(Ranges):
 
     def _each(self, part: Any, stale: List[List[int]]) -> None:
         if isinstance(part, tuple):
-            self._need(*part, stale)
+            level, q = part
+            self._need(level, q, stale)
         else:
             for inner in part:
                 self._each(inner, stale)
@@ -278,7 +279,7 @@ class DeviceRanges(Ranges):
             if len(factors) != len(indices):
                 raise ValueError(f"a: expected {len(indices)} factors, got {len(factors)}")
         else:
-            indices, factors = [operator.index(i)], self._read("a", a, 2)[None]  # type: ignore[arg-type]
+            indices, factors = [operator.index(i)], self._read("a", a, 2)[None]
         with self._lock:
             length = self._end - self._first
             for number in indices:
