@@ -85,15 +85,22 @@ static void put_origin(cli_stream *out, const cli_records *all) {
   cli_page_words(out, "%s", cli_record_text(about, "command"));
 }
 
-static void put_summary(cli_stream *out, const cli_source *s, const cli_answer *answers) {
+/* All exhibits of a publication, with their answers once there are. */
+typedef struct shown {
+  const cli_exhibit *exhibits[EXHIBITS_MOST];
+  cli_answer answers[EXHIBITS_MOST];
+  int count;
+} shown;
+
+static void put_summary(cli_stream *out, const shown *s) {
   int counts[4] = {0};
-  for (int e = 0; e < s->count; e++) counts[answers[e].verdict]++;
+  for (int e = 0; e < s->count; e++) counts[s->answers[e].verdict]++;
   cli_page_figures_begin(out);
-  static const cli_verdict shown[] = {CLI_HOLDS, CLI_BEATEN, CLI_FAILS, CLI_OPEN};
-  for (size_t v = 0; v < sizeof shown / sizeof shown[0]; v++) {
+  static const cli_verdict told[] = {CLI_HOLDS, CLI_BEATEN, CLI_FAILS, CLI_OPEN};
+  for (size_t v = 0; v < sizeof told / sizeof told[0]; v++) {
     char number[16];
-    snprintf(number, sizeof number, "%d", counts[shown[v]]);
-    cli_page_figure(out, number, verdicts[shown[v]].word);
+    snprintf(number, sizeof number, "%d", counts[told[v]]);
+    cli_page_figure(out, number, verdicts[told[v]].word);
   }
   cli_page_figures_end(out);
   cli_print(out,
@@ -101,15 +108,15 @@ static void put_summary(cli_stream *out, const cli_source *s, const cli_answer *
             "<th>here</th></tr></thead>\n<tbody>\n");
   for (int e = 0; e < s->count; e++) {
     char slug[64];
-    slug_of(s->exhibits[e].name, slug, sizeof slug);
+    slug_of(s->exhibits[e]->name, slug, sizeof slug);
     cli_print(out, "<tr><td><a href=\"#%s\">", slug);
-    cli_print_xml(out, s->exhibits[e].name);
+    cli_print_xml(out, s->exhibits[e]->name);
     cli_print(out, "</a></td><td>");
-    cli_print_xml(out, s->exhibits[e].theirs);
+    cli_print_xml(out, s->exhibits[e]->theirs);
     cli_print(out, "</td><td>");
-    put_verdict(out, &answers[e]);
+    put_verdict(out, &s->answers[e]);
     cli_print(out, " ");
-    cli_print_xml(out, answers[e].ours);
+    cli_print_xml(out, s->answers[e].ours);
     cli_print(out, "</td></tr>\n");
   }
   cli_print(out, "</tbody></table>\n");
@@ -141,18 +148,27 @@ static void put_exhibit(cli_stream *out, const cli_exhibit *e, const cli_answer 
   cli_print(out, "</section>\n");
 }
 
-static void put_page(cli_stream *out, const cli_source *s, const cli_records *all) {
-  cli_answer answers[EXHIBITS_MOST] = {{CLI_OPEN, ""}};
-  for (int e = 0; e < s->count; e++) {
-    cli_answer_set(&answers[e], CLI_OPEN, "not measured");
-    if (s->exhibits[e].answer != NULL) s->exhibits[e].answer(all, &answers[e]);
-  }
+static shown list_exhibits(const cli_source *source, const cli_records *all) {
+  enum { PARTS = sizeof source->parts / sizeof source->parts[0] };
+  shown s = {.count = 0};
+  for (int p = 0; p < PARTS && source->parts[p] != NULL; p++)
+    for (int e = 0; e < source->parts[p]->count; e++, s.count++) {
+      const cli_exhibit *exhibit = &source->parts[p]->all[e];
+      s.exhibits[s.count] = exhibit;
+      cli_answer_set(&s.answers[s.count], CLI_OPEN, "not measured");
+      if (exhibit->answer != NULL) exhibit->answer(all, &s.answers[s.count]);
+    }
+  return s;
+}
+
+static void put_page(cli_stream *out, const cli_source *s, const shown *what,
+                     const cli_records *all) {
   cli_page_begin(out, s->title);
   cli_page_words(out, "%s", s->citation);
   put_origin(out, all);
   if (s->words[0] != '\0') cli_page_words(out, "%s", s->words);
-  put_summary(out, s, answers);
-  for (int e = 0; e < s->count; e++) put_exhibit(out, &s->exhibits[e], &answers[e], all);
+  put_summary(out, what);
+  for (int e = 0; e < what->count; e++) put_exhibit(out, what->exhibits[e], &what->answers[e], all);
   cli_page_end(out);
 }
 
@@ -191,11 +207,12 @@ int cli_exhibits_write(cli_call *call, const char *directory, const cli_source *
   char path[4096];
   cli_file file;
   int result = path_in(call, directory, "index.html", path, sizeof path);
-  for (int e = 0; e < source->count && result == CLI_DONE; e++)
-    if (source->exhibits[e].draw != NULL)
-      result = write_picture(call, directory, &source->exhibits[e], all);
+  const shown what = list_exhibits(source, all);
+  for (int e = 0; e < what.count && result == CLI_DONE; e++)
+    if (what.exhibits[e]->draw != NULL)
+      result = write_picture(call, directory, what.exhibits[e], all);
   if (result != CLI_DONE) return result;
   if (!cli_file_create(path, &file)) return fail_file(call, path);
-  put_page(&file.stream, source, all);
+  put_page(&file.stream, source, &what, all);
   return cli_file_commit(&file) ? CLI_DONE : fail_file(call, path);
 }

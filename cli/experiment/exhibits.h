@@ -38,14 +38,18 @@ typedef struct cli_exhibit {
   void (*tell)(cli_stream *out, const cli_records *all);
 } cli_exhibit;
 
+typedef struct cli_exhibits {
+  const cli_exhibit *all;
+  int count;
+} cli_exhibits;
+
 /* The publication: what the page begins with. */
 typedef struct cli_source {
   const char *experiment; /* "tee-acm2" */
   const char *title;
   const char *citation;
-  const char *words; /* how it is read here, and slips in it; may be "" */
-  const cli_exhibit *exhibits;
-  int count;
+  const char *words;            /* how it is read here, and slips in it; may be "" */
+  const cli_exhibits *parts[3]; /* one after the other; NULL where there are fewer */
 } cli_source;
 
 /* Writes DIR/index.html, and DIR/figure-10.svg and so on for exhibits with pictures. Returns an

@@ -594,6 +594,8 @@ static const cli_exhibit exhibits[] = {
      "concludes that the fastest kernel is to be chosen for each diagonal.", answer_beyond, NULL,
      NULL}};
 
+static const cli_exhibits parts = {exhibits, sizeof exhibits / sizeof exhibits[0]};
+
 const cli_source cli_nishida_2011_source = {
     .experiment = "nishida-2011",
     .title = "The matrix chain product's table on a GPU, measured again",
@@ -604,5 +606,4 @@ const cli_source cli_nishida_2011_source = {
     .words =
         "Ways that are predicted to take longer than --budget seconds are left out, and say "
         "so.",
-    .exhibits = exhibits,
-    .count = sizeof exhibits / sizeof exhibits[0]};
+    .parts = {&parts}};

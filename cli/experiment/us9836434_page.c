@@ -461,6 +461,8 @@ static const cli_exhibit exhibits[] = {
      answer_lookup, NULL, NULL},
     {"Claims 1 to 20", "what runs of each", "twenty claims.", answer_claims, NULL, tell_claims}};
 
+static const cli_exhibits parts = {exhibits, sizeof exhibits / sizeof exhibits[0]};
+
 const cli_source cli_us9836434_source = {
     .experiment = "us9836434",
     .title = "Products in pieces (US 9,836,434 B2), measured again",
@@ -471,5 +473,4 @@ const cli_source cli_us9836434_source = {
         "The patent is in force: check your own position before you use what it claims. Its "
         "drawings 3 to 6 are flowcharts; here stands what running them gives. A cut is "
         "executed by calls in place, as the patent does, in turns with the plain call.",
-    .exhibits = exhibits,
-    .count = sizeof exhibits / sizeof exhibits[0]};
+    .parts = {&parts}};

@@ -1,0 +1,348 @@
+/* tee_acm2_products.c: single products, two instruments, tiles and fused products: Figures 9 to 17
+ * of the TEE-ACM2 poster. */
+#include <math.h>
+
+#include "../page.h"
+#include "laboratory.h"
+#include "tee_acm2_figures.h"
+
+/* ---- single products ------------------------------------------------------------------------- */
+
+static const cli_tee_figure figure_10 = {.part = "single",
+                                         .suffix = "",
+                                         .title = "Figure 10: power of one product",
+                                         .unit = "",
+                                         .mark_name = "plain = 1",
+                                         .field = "watts_samples",
+                                         .ratio = true};
+static const cli_tee_figure figure_11 = {.part = "single",
+                                         .suffix = "",
+                                         .title = "Figure 11: energy of one product",
+                                         .unit = "",
+                                         .mark_name = "plain = 1",
+                                         .field = "joules_samples",
+                                         .ratio = true};
+static const cli_tee_figure figure_time = {.part = "single",
+                                           .suffix = "",
+                                           .title = "Time of one product",
+                                           .unit = "",
+                                           .mark_name = "plain = 1",
+                                           .field = "seconds_samples",
+                                           .ratio = true};
+
+static bool draw_10(cli_stream *out, const cli_records *all, int width, bool alone) {
+  return cli_tee_draw(out, all, &figure_10, width, alone);
+}
+static bool draw_11(cli_stream *out, const cli_records *all, int width, bool alone) {
+  return cli_tee_draw(out, all, &figure_11, width, alone);
+}
+static bool draw_time(cli_stream *out, const cli_records *all, int width, bool alone) {
+  return cli_tee_draw(out, all, &figure_time, width, alone);
+}
+
+static void tell_single(cli_stream *out, const cli_records *all) {
+  cli_page_words(out,
+                 "plain is the device's own kernel (FP32 of cuBLAS on a GPU), tee the large tiles, "
+                 "faithful FP32 by three bytes on tensor cores. Each family has one colour in all "
+                 "figures.");
+  cli_tee_tell_reasons(out, all, "single", "");
+}
+
+static void answer_10(const cli_records *all, cli_answer *a) {
+  cli_spread found = cli_tee_ratios(all, "single", "", NULL, "tee", "watts_samples");
+  if (cli_tee_cannot(all, a, found, true)) return;
+  cli_answer_set(a,
+                 found.median <= 0.70   ? CLI_BEATEN
+                 : found.median <= 0.71 ? CLI_HOLDS
+                                        : CLI_FAILS,
+                 "tee takes %.3f (%.3f to %.3f) of cuBLAS's power", found.median, found.low,
+                 found.high);
+}
+
+static void answer_11(const cli_records *all, cli_answer *a) {
+  cli_spread tee = cli_tee_ratios(all, "single", "", NULL, "tee", "joules_samples"),
+             faithful = cli_tee_ratios(all, "single", "", NULL, "faithful", "joules_samples");
+  if (cli_tee_cannot(all, a, tee, true)) return;
+  cli_answer_set(a,
+                 tee.median < 0.915   ? CLI_BEATEN
+                 : tee.median < 0.925 ? CLI_HOLDS
+                                      : CLI_FAILS,
+                 "tee takes %.3f (%.3f to %.3f) of cuBLAS's joules, faithful %.3f", tee.median,
+                 tee.low, tee.high, faithful.median);
+}
+
+static void answer_time(const cli_records *all, cli_answer *a) {
+  cli_spread tee = cli_tee_ratios(all, "single", "", NULL, "tee", "seconds_samples");
+  if (cli_tee_cannot(all, a, tee, false)) return;
+  cli_answer_set(a,
+                 tee.median < 1.19   ? CLI_BEATEN
+                 : tee.median < 1.21 ? CLI_HOLDS
+                                     : CLI_FAILS,
+                 "tee takes %.3f (%.3f to %.3f) of cuBLAS's time", tee.median, tee.low, tee.high);
+}
+
+/* ---- Figure 9: two instruments --------------------------------------------------------------- */
+
+/* Mean watts of the other instrument's log while a sample was taken; NaN where it has none. */
+static double logged_watts(const cli_records *all, const cli_record *t, int i) {
+  double until = cli_tee_sample(t, "until_s", i),
+         from = until - cli_record_number(t, "energy.window_s");
+  double sum = 0;
+  int count = 0;
+  const cli_record *line;
+  for (size_t at = 0; (line = cli_records_next(all, "power_log", &at)) != NULL;) {
+    double s = cli_record_number(line, "s");
+    if (s < from || s > until) continue;
+    sum += cli_record_number(line, "watts");
+    count++;
+  }
+  return count > 1 ? sum / count : (double)NAN;
+}
+
+/* Differences in percent between two powers of every sample of single products. */
+static cli_spread differences(const cli_records *all, bool logged) {
+  double values[CLI_TEE_RATIOS_MOST];
+  int count = 0;
+  const cli_record *t;
+  for (size_t at = 0; (t = cli_records_next(all, "single", &at)) != NULL;)
+    for (int i = 0; i < CLI_REPEATS_MOST && count < CLI_TEE_RATIOS_MOST; i++) {
+      double other =
+          logged ? logged_watts(all, t, i) : cli_tee_sample(t, "sampled_watts_samples", i);
+      double difference = 100 * fabs(other / cli_tee_sample(t, "watts_samples", i) - 1);
+      if (isfinite(difference)) values[count++] = difference;
+    }
+  return cli_spread_of(values, count);
+}
+
+static void answer_9(const cli_records *all, cli_answer *a) {
+  cli_spread logged = differences(all, true), sampled = differences(all, false);
+  if (logged.count > 0)
+    cli_answer_set(a, logged.median < 3 ? CLI_HOLDS : CLI_FAILS,
+                   "the power meter's log and the counter differ by %.2g %% (%.2g to %.2g)",
+                   logged.median, logged.low, logged.high);
+  else if (sampled.count > 0)
+    cli_answer_set(a, CLI_OPEN,
+                   "there is no second instrument here. The meter's own samples and its energy "
+                   "counter, which are one instrument, differ by %.2g %% (%.2g to %.2g)",
+                   sampled.median, sampled.low, sampled.high);
+  else
+    cli_tee_answer_without_joules(all, a, "no product was measured");
+}
+
+static double crosscheck(const cli_record *t) {
+  return 100 * fabs(cli_record_spread(t, "sampled_watts_samples").median /
+                        cli_record_spread(t, "watts_samples").median -
+                    1);
+}
+static const cli_tee_figure figure_9 = {.part = "single",
+                                        .suffix = "",
+                                        .title = "Figure 9: power as sampled against the counter",
+                                        .unit = "%",
+                                        .value = crosscheck};
+static bool draw_9(cli_stream *out, const cli_records *all, int width, bool alone) {
+  return cli_tee_draw(out, all, &figure_9, width, alone);
+}
+static void tell_9(cli_stream *out, const cli_records *all) {
+  (void)all;
+  cli_page_words(out,
+                 "A log of a power meter in DIR/power.csv, lines of seconds since 1970 and watts, "
+                 "is taken as the second instrument by mmchain report DIR.");
+}
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+static double shared_kib(const cli_record *t) {
+  return cli_record_number(t, "shared_bytes_per_block") / 1024;
+}
+static double registers(const cli_record *t) {
+  return cli_record_number(t, "registers_per_thread");
+}
+static double modelled_gb(const cli_record *t) {
+  return 4e-9 * cli_record_number(t, "model_load_words");
+}
+static double loads_gb(const cli_record *t) {
+  return 1e-9 * cli_record_number(t, "global_load_bytes");
+}
+
+static const cli_tee_figure figure_12 = {.part = "tiles",
+                                         .suffix = "",
+                                         .title = "Figure 12: shared memory of a block",
+                                         .unit = "KiB",
+                                         .value = shared_kib,
+                                         .sorted = true};
+static const cli_tee_figure figure_13 = {.part = "tiles",
+                                         .suffix = "",
+                                         .title = "Figure 13: registers of a thread",
+                                         .unit = "",
+                                         .value = registers,
+                                         .sorted = true};
+static const cli_tee_figure figure_14_model = {
+    .part = "tiles",
+    .suffix = "",
+    .title = "Figure 14: loads for each tile, by the theorem",
+    .unit = "GB",
+    .value = modelled_gb,
+    .sorted = true};
+static const cli_tee_figure figure_15 = {.part = "counters",
+                                         .suffix = "",
+                                         .title = "Figures 14 and 15: loads by the counters",
+                                         .unit = "GB",
+                                         .value = loads_gb,
+                                         .sorted = true};
+
+static bool draw_12(cli_stream *out, const cli_records *all, int width, bool alone) {
+  return cli_tee_draw(out, all, &figure_12, width, alone);
+}
+static bool draw_13(cli_stream *out, const cli_records *all, int width, bool alone) {
+  return cli_tee_draw(out, all, &figure_13, width, alone);
+}
+static bool draw_14(cli_stream *out, const cli_records *all, int width, bool alone) {
+  return cli_tee_draw(out, all, &figure_14_model, width, alone);
+}
+static bool draw_15(cli_stream *out, const cli_records *all, int width, bool alone) {
+  return cli_tee_draw(out, all, &figure_15, width, alone);
+}
+static void tell_tiles(cli_stream *out, const cli_records *all) {
+  cli_tee_tell_reasons(out, all, "tiles", "");
+}
+
+/* The value of the device's own kernel, and the most of those with large tiles. */
+static bool against_plain(const cli_records *all, const char *part,
+                          double (*value)(const cli_record *), double *plain, cli_spread *tees) {
+  double values[CLI_TEE_RATIOS_MOST];
+  int count = 0;
+  const cli_record *t;
+  *plain = NAN;
+  for (size_t at = 0; (t = cli_records_next(all, part, &at)) != NULL;) {
+    double one = value(t);
+    const char *family = cli_record_text(t, "family");
+    if (!isfinite(one)) continue;
+    if (cli_tee_hue(family) == CLI_TEE_HUE_TEE && count < CLI_TEE_RATIOS_MOST)
+      values[count++] = one;
+    if (cli_tee_hue(family) == CLI_TEE_HUE_OTHER && !isfinite(*plain)) *plain = one;
+  }
+  *tees = cli_spread_of(values, count);
+  return count > 0 && isfinite(*plain);
+}
+
+static void answer_12(const cli_records *all, cli_answer *a) {
+  double plain;
+  cli_spread tee;
+  if (!against_plain(all, "tiles", shared_kib, &plain, &tee)) {
+    cli_tee_cannot(all, a, (cli_spread){0}, false);
+    return;
+  }
+  cli_answer_set(a, tee.median > 2 * plain ? CLI_HOLDS : CLI_FAILS,
+                 "%.3g times cuBLAS's at the median (%.3g to %.3g KiB against %.3g)",
+                 tee.median / plain, tee.low, tee.high, plain);
+}
+
+static void answer_13(const cli_records *all, cli_answer *a) {
+  double plain;
+  cli_spread tee;
+  if (!against_plain(all, "tiles", registers, &plain, &tee)) {
+    cli_tee_cannot(all, a, (cli_spread){0}, false);
+    return;
+  }
+  cli_answer_set(a, tee.median > 2 * plain ? CLI_HOLDS : CLI_FAILS,
+                 "%.3g registers at the median (%.3g to %.3g) against cuBLAS's %.3g; a thread has "
+                 "at most 255",
+                 tee.median, tee.low, tee.high, plain);
+}
+
+static const char no_counters[] =
+    "counters were not read: scripts/check-gpu-counters MMCHAIN DIR reads them by ncu into "
+    "DIR/counters.jsonl, which mmchain report DIR shows";
+
+static void answer_14(const cli_records *all, cli_answer *a) {
+  double plain;
+  cli_spread tee;
+  if (!against_plain(all, "counters", loads_gb, &plain, &tee)) {
+    cli_answer_set(a, CLI_OPEN, "the picture is the theorem, no measurement; %s", no_counters);
+    return;
+  }
+  cli_answer_set(a, tee.low < tee.high ? CLI_HOLDS : CLI_FAILS,
+                 "%.3g GB by the smallest tile, %.3g GB by the largest", tee.high, tee.low);
+}
+
+static void answer_15(const cli_records *all, cli_answer *a) {
+  double plain;
+  cli_spread tee;
+  if (!against_plain(all, "counters", loads_gb, &plain, &tee)) {
+    cli_answer_set(a, CLI_OPEN, "%s", no_counters);
+    return;
+  }
+  cli_answer_set(a, tee.low <= 0.34 * plain ? CLI_HOLDS : CLI_FAILS,
+                 "the best tile loads %.3g GB, cuBLAS %.3g: %.0f %% fewer", tee.low, plain,
+                 100 * (1 - tee.low / plain));
+}
+
+/* ---- fused products -------------------------------------------------------------------------- */
+
+static const cli_tee_figure figure_16 = {.part = "fused",
+                                         .suffix = "",
+                                         .title = "Figure 16: power of two products in one kernel",
+                                         .unit = "",
+                                         .mark_name = "two kernels = 1",
+                                         .field = "watts_samples",
+                                         .ratio = true};
+static const cli_tee_figure figure_17 = {.part = "fused",
+                                         .suffix = "",
+                                         .title = "Figure 17: energy of two products in one kernel",
+                                         .unit = "",
+                                         .mark_name = "two kernels = 1",
+                                         .field = "joules_samples",
+                                         .ratio = true};
+static bool draw_16(cli_stream *out, const cli_records *all, int width, bool alone) {
+  return cli_tee_draw(out, all, &figure_16, width, alone);
+}
+static bool draw_17(cli_stream *out, const cli_records *all, int width, bool alone) {
+  return cli_tee_draw(out, all, &figure_17, width, alone);
+}
+static void tell_fused(cli_stream *out, const cli_records *all) {
+  cli_page_words(out,
+                 "The poster does not print the sizes of its fused products. These are two "
+                 "products around a narrow intermediate, 2^20 rows long on a GPU.");
+  cli_tee_tell_reasons(out, all, "fused", "");
+}
+static void answer_16(const cli_records *all, cli_answer *a) {
+  cli_spread found = cli_tee_ratios(all, "fused", "", NULL, "fused", "watts_samples");
+  if (cli_tee_cannot(all, a, found, true)) return;
+  cli_answer_set(a, found.median < 1 ? CLI_HOLDS : CLI_FAILS,
+                 "the fused kernel takes %.3f of the power (%d of the pairs run fused)",
+                 found.median, found.count);
+}
+static void answer_17(const cli_records *all, cli_answer *a) {
+  cli_spread found = cli_tee_ratios(all, "fused", "", NULL, "fused", "joules_samples");
+  if (cli_tee_cannot(all, a, found, true)) return;
+  cli_answer_set(a, found.median < 1 ? CLI_BEATEN : CLI_HOLDS,
+                 "the fused kernel takes %.3f of the joules (%d of the pairs run fused), without "
+                 "atomics",
+                 found.median, found.count);
+}
+
+/* ---- the exhibits ---------------------------------------------------------------------------- */
+
+static const cli_exhibit exhibits[] = {
+    {"Figure 9", "two instruments",
+     "less than 3 % difference between the power meter (PCAT) and NVML on average.", answer_9,
+     draw_9, tell_9},
+    {"Figure 10", "power of one product", "30 % less power than cuBLAS on average.", answer_10,
+     draw_10, tell_single},
+    {"Figure 11", "energy of one product", "8 % less energy than cuBLAS on average, at most 21 %.",
+     answer_11, draw_11, tell_single},
+    {"Time", "time of one product", "20 % more time than cuBLAS on average.", answer_time,
+     draw_time, NULL},
+    {"Figure 12", "shared memory", "more than twice the on-chip memory of cuBLAS.", answer_12,
+     draw_12, tell_tiles},
+    {"Figure 13", "registers", "more than twice the on-chip memory of cuBLAS.", answer_13, draw_13,
+     NULL},
+    {"Figure 14", "tile size", "larger tiles load significantly less.", answer_14, draw_14, NULL},
+    {"Figure 15", "global loads", "66 % fewer global loads than cuBLAS.", answer_15, draw_15, NULL},
+    {"Figure 16", "power of two products in one kernel", "the fused kernel takes less power.",
+     answer_16, draw_16, tell_fused},
+    {"Figure 17", "energy of two products in one kernel",
+     "the fused kernel takes more energy, because of atomic additions.", answer_17, draw_17,
+     tell_fused}};
+
+const cli_exhibits cli_tee_acm2_products = {exhibits, sizeof exhibits / sizeof exhibits[0]};
