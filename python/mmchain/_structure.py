@@ -367,11 +367,22 @@ def _key(array: Any) -> Tuple[Any, ...]:
     return array.__array_interface__["data"][0], array.shape, array.strides
 
 
+def _turned_alone(item: _Item) -> _Item:
+    """The only factor of a chain, as an array that is transposed itself where nothing else is said of it."""
+    factor = item.factor
+    if not isinstance(factor, Factor) or factor.words or factor.inverse or factor.op == "N":
+        return item
+    array = factor.array.conj() if factor.op == "H" and _is_complex(factor.array) else factor.array
+    return item._replace(factor=Factor(array.T))
+
+
 class _Chain:
     """The text of a chain, and the arrays that a plan for it executes: what each op makes of them."""
 
     def __init__(self, items: Sequence[Any]):
-        flat = list(_flat(items))
+        flat = [*_flat(items)]
+        if len(flat) == 1:
+            flat[0] = _turned_alone(flat[0])
         arrays = [x.factor.array if isinstance(x.factor, Factor) else x.factor for x in flat]
         self.dtype = self._find_dtype(arrays)
         if self.dtype.char not in _direct:
@@ -491,6 +502,9 @@ _KNOWN = 256
 def forget_plans() -> None:
     _plan.cache_clear()
     _known.clear()
+    device = sys.modules.get(f"{__package__}._structure_device")
+    if device is not None:
+        device._known.clear()
 
 
 def _key_of_chain(arrays: Any, objective: str, device: Optional[str]) -> Optional[Tuple[Any, ...]]:
@@ -510,10 +524,23 @@ def _key_of_chain(arrays: Any, objective: str, device: Optional[str]) -> Optiona
     return None if places is None else (places, *said)
 
 
+def _first_is_on_device(arrays: Any) -> bool:
+    """Whether the first factor with structure, or that of a group, lies on a GPU."""
+    for item in arrays:
+        while type(item) is Group:
+            item = item.factors[0]
+        if type(item) is Factor:
+            return _is_on_device(item.array)
+    return False
+
+
 def multiply_known(arrays: Any, out: Any, objective: str, device: Optional[str]) -> Any:
     """The product where a chain of the same factors, of other numbers, was multiplied before; else None."""
     key = _key_of_chain(arrays, objective, device)
-    plan = None if key is None else _known.get(key)
+    if key is None:
+        there = out is None and _first_is_on_device(arrays)
+        return _of_device().multiply_known(arrays, objective, device) if there else None
+    plan = _known.get(key)
     if plan is None:
         return None
     views = []
@@ -527,7 +554,7 @@ def multiply_known(arrays: Any, out: Any, objective: str, device: Optional[str])
 
 def _remember(arrays: Any, chain: _Chain, plan: Plan, objective: str, device: Optional[str]) -> None:
     key = _key_of_chain(arrays, objective, device)
-    if key is None or any(
+    if key is None or len(arrays) == 1 or any(
         (item.array if type(item) is Factor else item).dtype != chain.dtype for item in arrays
     ):
         return

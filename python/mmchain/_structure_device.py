@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from types import SimpleNamespace
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -110,20 +110,87 @@ class _Chain(_structure._Chain):
         return tuple(dim for dim, gone in zip((self.dims[0], self.dims[-1]), ends) if not gone)
 
 
+# ---- chains that were multiplied before --------------------------------------------------------
+
+# Plans and shapes of results by what they depend on, of PyTorch's chains that are executed as they lie.
+_known: Dict[Tuple[Any, ...], Tuple[Any, Tuple[int, ...]]] = {}
+_KNOWN = 256
+
+
+def _look(items: Sequence[Any], places: Dict[int, int], said: List[Any], views: List[Any]) -> bool:
+    """Whether all are matrices of PyTorch on CUDA without gradients, and what a plan depends on of them."""
+    torch = sys.modules["torch"]
+    for item in items:
+        if type(item) is _structure.Group:
+            said.append("(")
+            if not _look(item.factors, places, said, views):
+                return False
+            said.append(")")
+            continue
+        factor = item if type(item) is _structure.Factor else None
+        array = item if factor is None else factor.array
+        if not (isinstance(array, torch.Tensor) and array.is_cuda) or array.dim() != 2:
+            return False
+        if (array.requires_grad and torch.is_grad_enabled()) or array.is_conj() or array.is_neg():
+            return False
+        place = places.setdefault(array.data_ptr(), len(places))
+        said += (place, array.dtype, array.device.index, array.shape, array.stride())
+        said += ((), "N", False) if factor is None else (factor.words, factor.op, factor.inverse)
+        views.append(array if factor is None or factor.op == "N" else array.mT)
+    return True
+
+
+def _key_of(items: Any, objective: str, device: Optional[str], views: List[Any]) -> Optional[Tuple[Any, ...]]:
+    said: List[Any] = [objective, device]
+    if "torch" not in sys.modules or not isinstance(items, (list, tuple)):
+        return None
+    return tuple(said) if _look(items, {}, said, views) else None
+
+
+def multiply_known(items: Any, objective: str, device: Optional[str]) -> Any:
+    """The product where a chain of the same factors, of other numbers, was multiplied before; else None."""
+    views: List[Any] = []
+    key = _key_of(items, objective, device, views)
+    known = None if key is None else _known.get(key)
+    if known is None:
+        return None
+    room = import_module("._torch", __package__)
+    views = [view.detach() if view.requires_grad else view for view in views]
+    return _solved(lambda: room._execute(known[0], SimpleNamespace(result=known[1]), views, None, _options))
+
+
+def _remember(items: Sequence[Any], chain: _Chain, plan: Any, objective: str, device: Optional[str]) -> None:
+    views: List[Any] = []
+    key = _key_of(items, objective, device, views)
+    if key is None or len(views) != len(chain.arrays):
+        return
+    for view, array in zip(views, chain.arrays):
+        if chain.library.key(view) != chain.library.key(array) or view.dtype != array.dtype:
+            return
+    if len(_known) >= _KNOWN:
+        _known.clear()
+    _known[key] = plan, chain.result
+
+
+def _solved(execute: Any) -> Any:
+    try:
+        return execute()
+    except ValueError as error:
+        if _structure.has_no_inverse(error):
+            raise LinAlgError(str(error)) from None
+        raise
+
+
 def multiply(items: Sequence[Any], out: Any, objective: str, device: Optional[str]) -> Any:
     chain = _Chain(items)
     if device not in (None, "cuda", chain.device):
         raise ValueError(f"device: expected {chain.device}, where the arrays are, got {device}")
     plan = _structure._plan(chain.text, objective, chain.device)
-    try:
-        result = chain.library.execute(plan, chain.arrays, chain.result)
-    except ValueError as error:
-        if _structure.has_no_inverse(error):
-            raise LinAlgError(str(error)) from None
-        raise
+    result = _solved(lambda: chain.library.execute(plan, chain.arrays, chain.result))
     if result is NotImplemented:
         raise ValueError(f"arrays: {chain.text} cannot be multiplied where they are")
     if out is None:
+        _remember(items, chain, plan, objective, device)
         return result
     if not _is_cupy(out) or (out.shape, out.dtype) != (result.shape, result.dtype):
         raise ValueError(f"out: expected {result.dtype} of shape {result.shape} of the factors' library")

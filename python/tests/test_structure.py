@@ -313,3 +313,18 @@ def test_sparse_matrices_are_not_inverted():
     for make in (mmchain.inv, mmchain.lower, mmchain.spd):
         with pytest.raises(TypeError, match="sparse"):
             make(sparse.eye(3, format="csr"))
+
+
+def test_a_factor_alone_and_vectors_that_stand_there_twice():
+    a = np.arange(6.0).reshape(2, 3) + 1j * np.ones((2, 3))
+    for factor, expected in [(mmchain.Factor(a).T, a.T), (mmchain.Factor(a).H, a.conj().T)]:
+        for _ in range(2):
+            np.testing.assert_array_equal(mmchain.multi_dot([factor]), expected)
+        np.testing.assert_array_equal(mmchain.plan([factor]).execute([factor]), expected)
+    low = np.tril(np.arange(1.0, 10).reshape(3, 3))
+    for x in [np.arange(3.0).reshape(3, 1), np.arange(6.0)[::2].reshape(3, 1), np.ones((1, 1))]:
+        side = mmchain.lower(low[: len(x), : len(x)])
+        known = mmchain.Factor(x)
+        for _ in range(2):
+            product = mmchain.multi_dot([side, known, known.T, side.T])
+            np.testing.assert_allclose(product, side.array @ x @ x.T @ side.array.T)

@@ -77,6 +77,35 @@ def test_chains(library, dtype, objective):
         np.testing.assert_allclose(back(product), expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
 
+def test_known_chains():
+    """A chain of the same factors is multiplied again without looking at what it is."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch has no CUDA device")
+    from mmchain import _structure_device
+
+    m = _matrices(np.random.default_rng(5), "float64")
+    _structure_device._known.clear()
+    for turn in range(2):
+        t = {name: torch.from_numpy(np.ascontiguousarray(value)).cuda() for name, value in m.items()}
+        before = len(_structure_device._known)
+        for factors, expected in _chains(m):
+            product = mmchain.multi_dot(factors(t)).cpu().numpy()
+            np.testing.assert_allclose(product, expected, rtol=1e-9, atol=1e-9)
+        assert (len(_structure_device._known) == before) == (turn == 1)
+    x = t["tall"]
+    group = [mmchain.inv([x.T, x]), x.T, x]
+    for _ in range(2):
+        np.testing.assert_allclose(mmchain.multi_dot(group).cpu().numpy(), np.eye(20), rtol=0, atol=1e-9)
+    known = len(_structure_device._known)
+    wanted = x.clone().requires_grad_()
+    chain = [mmchain.inv(mmchain.lower(t["lower"])), wanted]
+    assert mmchain.multi_dot(chain).requires_grad
+    with torch.no_grad():
+        assert not mmchain.multi_dot(chain).requires_grad
+    assert len(_structure_device._known) >= known > 0
+
+
 def test_a_singular_factor_is_named(library):
     there, _ = library
     low = np.tril(np.ones((5, 5)))

@@ -251,11 +251,22 @@ static bool factor_meets(const mmc_chain *chain, const mmc_matrix *factor, const
   return false;
 }
 
+/* Says whether two matrices of one shape have their elements in the same places; those of vectors
+ * may be told by other layouts and gaps. */
+static bool same_elements(const mmc_matrix *x, const mmc_matrix *y) {
+  if (x->rows != y->rows || x->cols != y->cols || x->location != y->location) return false;
+  if (same_shape(x, y) || x->rows == 0 || x->cols == 0 || (x->rows == 1 && x->cols == 1))
+    return true;
+  if (x->rows != 1 && x->cols != 1) return false;
+  const mmc_layout in_a_row = x->rows == 1 ? MMC_ROW_MAJOR : MMC_COL_MAJOR;
+  return (x->layout == in_a_row ? 1 : x->ld) == (y->layout == in_a_row ? 1 : y->ld);
+}
+
 /* Says whether factor i lies where the first that is stored in its matrix does. */
 static bool is_stored_as_said(const mmc_chain *chain, const mmc_matrix *factors, int32_t i) {
   if (chain->stored == NULL || chain->stored[i] == i || chain->batch == 0) return true;
   const mmc_matrix *x = &factors[i], *y = &factors[chain->stored[i]];
-  if (!same_shape(x, y)) return false;
+  if (!same_elements(x, y)) return false;
   if (x->addresses != NULL || y->addresses != NULL) return x->addresses == y->addresses;
   return x->data == y->data && (chain->batch == 1 || x->stride == y->stride);
 }
@@ -265,7 +276,7 @@ static bool is_as_said(const mmc_chain *chain, const mmc_matrix *factors, int32_
   if (!is_stored_as_said(chain, factors, i)) return false;
   if (chain->same == NULL || chain->same[i] == i || chain->batch == 0) return true;
   const mmc_matrix *x = &factors[i], *y = &factors[chain->same[i]];
-  if (!same_shape(x, y)) return false;
+  if (!same_elements(x, y)) return false;
   if (x->addresses != NULL || y->addresses != NULL) return x->addresses == y->addresses;
   return x->data == y->data && (chain->batch == 1 || x->stride == y->stride);
 }
