@@ -527,8 +527,8 @@ def _key_of_chain(arrays: Any, objective: str, device: Optional[str]) -> Optiona
 def _first_is_on_device(arrays: Any) -> bool:
     """Whether the first factor with structure, or that of a group, lies on a GPU."""
     for item in arrays:
-        while type(item) is Group:
-            item = item.factors[0]
+        if type(item) is Group:
+            return _first_is_on_device(item.factors) or _is_on_device(item.factors[0])
         if type(item) is Factor:
             return _is_on_device(item.array)
     return False

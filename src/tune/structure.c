@@ -223,9 +223,9 @@ mmci_structure_share mmci_fit_share(int count, const int64_t *sides, const doubl
   if (count > 1 && determinant > 0)
     fit = (mmci_structure_share){(a1 * bb - b1 * ab) / determinant,
                                  (b1 * aa - a1 * ab) / determinant};
-  /* Half of what the largest took is taken to be left of larger ones, at least. */
-  const double half = shares[count - 1] / 2;
-  if (fit.large < half) fit = (mmci_structure_share){half, (b1 - half * ab) / bb};
+  /* Three quarters of what the largest took are taken to be left of larger ones, at least. */
+  const double most = shares[count - 1] * 0.75;
+  if (fit.large < most) fit = (mmci_structure_share){most, (b1 - most * ab) / bb};
   if (fit.small < 0) fit = (mmci_structure_share){a1 / aa, 0};
   return fit;
 }
