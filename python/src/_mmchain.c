@@ -315,7 +315,9 @@ static int intern_names(void) {
                {"time", &mmcp.time},
                {"flops", &mmcp.flops},
                {"native", &mmcp.native},
-               {"cpu", &mmcp.cpu}};
+               {"cpu", &mmcp.cpu},
+               {"out", &mmcp.out},
+               {"objective", &mmcp.objective}};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     *names[i].name = PyUnicode_InternFromString(names[i].text);
     if (*names[i].name == NULL) return -1;

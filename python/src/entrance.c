@@ -11,11 +11,23 @@ typedef struct entrance {
   PyObject *attributes; /* the name, the text and so on of the function */
 } entrance;
 
+/* Fills in the keywords that calls have most; false where there is another. */
+static bool read_keywords(PyObject *names, PyObject *const *values, PyObject **out,
+                          PyObject **objective) {
+  const Py_ssize_t count = names != NULL ? PyTuple_GET_SIZE(names) : 0;
+  for (Py_ssize_t k = 0; k < count; k++) {
+    PyObject *name = PyTuple_GET_ITEM(names, k);
+    if (name != mmcp.out && name != mmcp.objective) return false;
+    *(name == mmcp.out ? out : objective) = values[k];
+  }
+  return true;
+}
+
 /* A function of Python's takes longer to fill in its keywords than the rest of the way takes. */
 static PyObject *call(PyObject *self, PyObject *const *args, size_t count, PyObject *names) {
-  if (PyVectorcall_NARGS(count) == 1 && names == NULL) {
-    PyObject *given[] = {Py_None, args[0],     Py_None, mmcp.time,
-                         Py_None, mmcp.native, Py_None, Py_False};
+  PyObject *out = Py_None, *objective = mmcp.time;
+  if (PyVectorcall_NARGS(count) == 1 && read_keywords(names, args + 1, &out, &objective)) {
+    PyObject *given[] = {Py_None, args[0], out, objective, Py_None, mmcp.native, Py_None, Py_False};
     PyObject *result = mmcp_execute(NULL, given, sizeof given / sizeof given[0]);
     if (result != Py_NotImplemented) return result;
     Py_DECREF(result);

@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "cache.h"
+#include "recall.h"
 #include "torch.h"
 #include "view.h"
-
-enum { MAX_NDIM = 64 };
 
 /* Multiplications below which keeping the GIL costs others less than a switch costs this thread. */
 static const double gil_multiplications = 32768;
@@ -31,10 +30,10 @@ typedef struct call {
   mmc_dtype dtype;
   int device;
   int stack_ndim;
-  int64_t stack_shape[MAX_NDIM];
+  int64_t stack_shape[MMCP_MAX_NDIM];
   int64_t stack_count;
   /* Shape and strides of a factor of the stack that is the chain. */
-  int64_t shape[MAX_NDIM], strides[MAX_NDIM];
+  int64_t shape[MMCP_MAX_NDIM], strides[MMCP_MAX_NDIM];
   mmc_run *run;        /* NULL where the chain is multiplied without a plan */
   PyObject *objective; /* as the caller gave it */
   uint64_t modulus;    /* as in mmc_chain_options */
@@ -45,6 +44,7 @@ typedef struct call {
   int errors;
   bool on_stream; /* the work goes to stream and need not be done on return */
   void *stream;
+  const mmcp_asked *asked; /* what is kept when it comes again, or NULL */
 } call;
 
 /* Functions below return 1; 0 when the arrays cannot be multiplied here; -1 with an exception set.
@@ -68,7 +68,7 @@ static int64_t stack_ndim(const call *c, int64_t i) {
 static int join_stack(call *c, int64_t i) {
   const mmcp_view *view = &c->views[i];
   int ndim = (int)stack_ndim(c, i);
-  if (ndim > MAX_NDIM - 2) return 0;
+  if (ndim > MMCP_MAX_NDIM - 2) return 0;
   while (c->stack_ndim < ndim) {
     memmove(c->stack_shape + 1, c->stack_shape, (size_t)c->stack_ndim * sizeof *c->stack_shape);
     c->stack_shape[0] = 1;
@@ -171,7 +171,7 @@ static int read_chain(call *c) {
   const mmcp_view *all = &c->stack;
   mmcp_view *view = &c->views[0];
   const int ndim = all->ndim - 1, axis = ndim - 2;
-  if (ndim > MAX_NDIM - 2) return 0;
+  if (ndim > MMCP_MAX_NDIM - 2) return 0;
   for (int d = 0; d < ndim; d++) {
     const int from = d < axis ? d : d + 1;
     c->shape[d] = all->shape[from];
@@ -320,7 +320,7 @@ static int take_result(call *c, PyObject *out, mmcp_want want) {
   int got = mmcp_view_acquire(out, want, view);
   c->acquired++;
   if (got != 1) return got;
-  int64_t shape[MAX_NDIM];
+  int64_t shape[MMCP_MAX_NDIM];
   int ndim = result_shape(c, shape);
   if (view->dtype != c->dtype || view->device != c->device || view->ndim != ndim) return 0;
   if (!is_of_one_library(c, view)) return 0;
@@ -333,7 +333,7 @@ static int take_result(call *c, PyObject *out, mmcp_want want) {
 }
 
 static PyObject *new_numpy_array(const call *c) {
-  int64_t shape[MAX_NDIM];
+  int64_t shape[MMCP_MAX_NDIM];
   int ndim = result_shape(c, shape);
   PyObject *tuple = PyTuple_New(ndim);
   for (int d = 0; tuple != NULL && d < ndim; d++) {
@@ -361,7 +361,7 @@ static int make_result(call *c, mmcp_want want, PyObject **array) {
     if (got == 0) PyErr_SetString(PyExc_BufferError, "numpy.empty: expected a writable array");
     if (got != 1) return -1;
   } else if (c->views[0].exchange != NULL) {
-    int64_t shape[MAX_NDIM];
+    int64_t shape[MMCP_MAX_NDIM];
     int ndim = result_shape(c, shape);
     if (mmcp_view_allocate(c->views[0].exchange, c->dtype, c->device, ndim, shape, view) < 0)
       return -1;
@@ -391,12 +391,7 @@ static int report_errors(const call *c, PyObject *array) {
 /* What the caller gets: a new reference. NumPy returns a scalar where nothing is left to index. */
 static PyObject *finish(call *c, PyObject *array) {
   mmcp_view *view = c->result;
-  if (view->managed != NULL) {
-    dl_managed_versioned *managed = view->managed;
-    void *object = NULL;
-    view->managed = NULL;
-    return c->views[0].exchange->managed_to_object(managed, &object) == 0 ? object : NULL;
-  }
+  if (view->managed != NULL) return mmcp_view_object(view);
   if (view->ndim > 0) return Py_NewRef(array);
   PyObject *nothing = PyTuple_New(0);
   PyObject *scalar = nothing != NULL ? PyObject_GetItem(array, nothing) : NULL;
@@ -426,7 +421,7 @@ static bool spread(call *c, int64_t i) {
   const mmcp_view *view = view_of(c, i);
   mmc_matrix *matrix = &c->matrices[i];
   int ndim = (int)stack_ndim(c, i);
-  int64_t strides[MAX_NDIM] = {0}, element = (int64_t)mmc_dtype_size(c->dtype);
+  int64_t strides[MMCP_MAX_NDIM] = {0}, element = (int64_t)mmc_dtype_size(c->dtype);
   bool whole = true; /* strides are of whole elements */
   for (int d = 0; d < ndim; d++) {
     int64_t bytes = view->shape[d] > 1 ? mmcp_view_stride(view, d) : 0;
@@ -437,7 +432,7 @@ static bool spread(call *c, int64_t i) {
     return true;
   void **addresses = malloc((size_t)c->stack_count * sizeof *addresses);
   if (addresses == NULL) return false;
-  int64_t index[MAX_NDIM] = {0};
+  int64_t index[MMCP_MAX_NDIM] = {0};
   for (int64_t t = 0; t < c->stack_count; t++, advance(c, index)) {
     seek(c, i, index);
     addresses[t] = matrix->data;
@@ -541,6 +536,8 @@ static int execute_plan(call *c, mmcp_plan *plan) {
     status = multiply(c, NULL, NULL);
   }
   mmcp_plan_give_run(plan, c->run);
+  if (status == MMC_OK && c->asked != NULL && plan->asynchronous && c->on_stream)
+    mmcp_recall_keep(c->asked, plan, c->is_chain ? &c->stack : c->views, c->result, c->matrices);
   /* The handler of the signal has set an exception. */
   if (status == MMC_E_INTERRUPTED) return -1;
   return status == MMC_OK ? 1 : mmcp_raise(status);
@@ -706,13 +703,14 @@ static void call_close(call *c, char *block) {
   free(block);
 }
 
-/* Multiplies n arrays, or those of a stack, which is taken over. */
+/* Multiplies n arrays, or those of a stack, which is taken over. asked may be NULL. */
 static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *stack,
-                               PyObject *const *args) {
+                               PyObject *const *args, const mmcp_asked *asked) {
   call c;
   few room;
   char *block;
   if (!call_open(&c, n, stack, &room, &block)) return NULL;
+  c.asked = asked;
   PyObject *array = NULL, *result = NULL;
   Py_buffer exponents = {0};
   int done = multiply_arrays(&c, items, args, &exponents, &array);
@@ -734,22 +732,54 @@ static Py_ssize_t acquire_chain(PyObject *array, mmcp_want want, mmcp_view *out)
 }
 
 /* Multiplies the matrices of one array, which is the chain. */
-static PyObject *execute_chain(PyObject *array, PyObject *const *args) {
+static PyObject *execute_chain(PyObject *array, PyObject *const *args, const mmcp_asked *asked) {
   mmcp_view stack;
   Py_ssize_t n = acquire_chain(array, args[BF16] == Py_True ? MMCP_READ_BF16 : MMCP_READ, &stack);
-  if (n > 1 || (n == 1 && args[PLAN] != Py_None)) return execute_items(NULL, n, &stack, args);
+  if (n > 1 || (n == 1 && args[PLAN] != Py_None))
+    return execute_items(NULL, n, &stack, args, asked);
   if (n == 1) mmcp_view_release(&stack);
   return n < 0 ? NULL : Py_NewRef(Py_NotImplemented);
+}
+
+static bool is_usual(PyObject *const *args) {
+  return args[PRECISION] == mmcp.native &&
+         (args[OBJECTIVE] == mmcp.time || args[OBJECTIVE] == mmcp.flops);
 }
 
 /* Multiplies by PyTorch where it is to record the products and nothing else was asked for. Returns
  * as mmcp_torch_multiply(). */
 static int execute_recorded(PyObject *const *args, PyObject **out) {
-  if (args[PLAN] != Py_None || args[OUT] != Py_None || args[PRECISION] != mmcp.native ||
-      (args[OBJECTIVE] != mmcp.time && args[OBJECTIVE] != mmcp.flops) ||
+  if (args[PLAN] != Py_None || args[OUT] != Py_None || !is_usual(args) ||
       (args[DEVICE] != Py_None && args[DEVICE] != mmcp.cpu))
     return 0;
   return mmcp_torch_multiply(args[ARRAYS], args[DEVICE] == Py_None, out);
+}
+
+/* Whether a call is one that may be kept, and what it asks for. */
+static bool may_be_kept(PyObject *const *args, PyObject *const *tensors, Py_ssize_t count,
+                        bool is_chain, mmcp_asked *out) {
+  const bool has_plan = args[PLAN] != Py_None;
+  *out = (mmcp_asked){.plan = has_plan ? (mmcp_plan *)args[PLAN] : NULL,
+                      .for_flops = !has_plan && args[OBJECTIVE] == mmcp.flops,
+                      .is_chain = is_chain,
+                      .tensors = tensors,
+                      .count = count,
+                      .out = args[OUT] != Py_None ? args[OUT] : NULL};
+  return count > 0 && args[STREAM] == Py_None && args[BF16] != Py_True && args[RULE] == NULL &&
+         (has_plan || (is_usual(args) && args[DEVICE] == Py_None));
+}
+
+/* Multiplies the arrays of a tuple, or of one array. */
+static PyObject *execute_arrays(PyObject *items, bool is_chain, PyObject *const *args) {
+  PyObject *const *arrays = is_chain ? &args[ARRAYS] : &PyTuple_GET_ITEM(items, 0), *result = NULL;
+  const Py_ssize_t n = is_chain ? 1 : PyTuple_GET_SIZE(items),
+                   least = args[PLAN] == Py_None ? 2 : 1;
+  mmcp_asked question;
+  const mmcp_asked *asked = may_be_kept(args, arrays, n, is_chain, &question) ? &question : NULL;
+  if (asked != NULL && mmcp_recall(asked, &result) != 0) return result;
+  if (is_chain) return execute_chain(args[ARRAYS], args, asked);
+  if (execute_recorded(args, &result) != 0) return result;
+  return n < least ? Py_NewRef(Py_NotImplemented) : execute_items(arrays, n, NULL, args, asked);
 }
 
 PyObject *mmcp_execute(PyObject *module, PyObject *const *given, Py_ssize_t count) {
@@ -764,15 +794,10 @@ PyObject *mmcp_execute(PyObject *module, PyObject *const *given, Py_ssize_t coun
     return PyErr_Format(PyExc_TypeError, "plan: expected a Plan, got %s",
                         Py_TYPE(args[PLAN])->tp_name);
   if (!PyList_CheckExact(args[ARRAYS]) && !PyTuple_CheckExact(args[ARRAYS]))
-    return execute_chain(args[ARRAYS], args);
-  PyObject *result = NULL;
-  if (execute_recorded(args, &result) != 0) return result;
+    return execute_arrays(NULL, true, args);
   PyObject *items = PySequence_Tuple(args[ARRAYS]); /* a list may change meanwhile */
-  if (items == NULL) return NULL;
-  Py_ssize_t n = PyTuple_GET_SIZE(items), least = args[PLAN] == Py_None ? 2 : 1;
-  result = n < least ? Py_NewRef(Py_NotImplemented)
-                     : execute_items(&PyTuple_GET_ITEM(items, 0), n, NULL, args);
-  Py_DECREF(items);
+  PyObject *result = items != NULL ? execute_arrays(items, false, args) : NULL;
+  Py_XDECREF(items);
   return result;
 }
 

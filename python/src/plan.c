@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cache.h"
+#include "recall.h"
 #include "view.h"
 
 /* ---- making -------------------------------------------------------------------------------- */
@@ -106,6 +107,7 @@ static mmcp_plan *plan_new(PyTypeObject *type, mmc_chain *chain, PyObject *objec
 }
 
 static void plan_dealloc(mmcp_plan *self) {
+  mmcp_recall_forget(self);
   drop_idle(self);
   Py_XDECREF(self->stacked);
   if (is_current(self)) mmc_plan_destroy(self->plan);
@@ -382,6 +384,7 @@ static bool keep_run(mmcp_plan *self) {
 }
 
 void mmcp_plan_uncache(mmcp_plan *self) {
+  mmcp_recall_forget(self);
   if (self->cached && is_current(self)) mmcp.idle_bytes -= self->idle_count * self->workspace_bytes;
   self->cached = false;
 }

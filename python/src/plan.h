@@ -30,6 +30,7 @@ typedef struct mmcp_plan {
   uint64_t hash; /* what the cache finds the plan by */
   bool cached;   /* whether it is there */
   bool touched;  /* whether the plan was used since the cache looked last */
+  bool recalled; /* whether calls may be kept for it (recall.h) */
 } mmcp_plan;
 
 extern PyTypeObject mmcp_plan_type;

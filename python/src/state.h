@@ -35,7 +35,7 @@ typedef struct mmcp_state {
   PyObject *ndarray, *empty; /* numpy.ndarray, numpy.empty */
   PyObject *dtypes[MMCP_DTYPES];
   /* Interned names. */
-  PyObject *requires_grad, *is_neg, *is_conj, *time, *flops, *native, *cpu;
+  PyObject *requires_grad, *is_neg, *is_conj, *time, *flops, *native, *cpu, *out, *objective;
 } mmcp_state;
 
 extern mmcp_state mmcp;

@@ -54,15 +54,11 @@ static int truth_of(PyObject *value) {
   return truth;
 }
 
-static int wants_gradients(PyObject *item) {
-  return truth_of(PyObject_GetAttr(item, mmcp.requires_grad));
-}
-
 /* Whether products are recorded as they are computed. */
 static int is_recorded(chain *c) {
   int wants = 0;
   for (int i = 0; i < c->n && wants == 0; i++) {
-    wants = wants_gradients(c->items[i]);
+    wants = mmcp_requires_grad(c->items[i]);
     c->first_wanted = i;
   }
   return wants == 1 ? truth_of(PyObject_CallNoArgs(is_grad_enabled)) : wants;
@@ -157,11 +153,11 @@ static bool find_order(chain *c, const int *wanted) {
 static int choose_order(chain *c) {
   if (c->n == 2) c->splits[0][1] = 0;
   if (c->n == 2 || !find_order(c, NULL)) return 1;
-  const int last_wants = wants_gradients(c->items[c->n - 1]);
+  const int last_wants = mmcp_requires_grad(c->items[c->n - 1]);
   if (last_wants < 0 || (last_wants > 0 && c->first_wanted == 0)) return last_wants < 0 ? -1 : 1;
   int wanted[MOST_BY_MM + 1] = {0};
   for (int i = c->first_wanted; i < c->n; i++) {
-    const int wants = i == c->first_wanted ? 1 : wants_gradients(c->items[i]);
+    const int wants = i == c->first_wanted ? 1 : mmcp_requires_grad(c->items[i]);
     if (wants < 0) return -1;
     wanted[i + 1] = wanted[i] + wants;
   }

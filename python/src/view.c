@@ -147,18 +147,50 @@ static int is_true(PyObject *value) {
   return truth;
 }
 
+/* What is known of a type of arrays. Where its attributes are C functions, as PyTorch's are, they
+ * are called without a look-up by name. */
+typedef struct kind {
+  PyTypeObject *type;
+  const dl_exchange *exchange; /* NULL when it has none */
+  const PyGetSetDef *requires_grad;
+  const PyMethodDef *is_neg, *is_conj;
+} kind;
+
+static const kind *kind_of(PyObject *object);
+
+static int ask(PyObject *object, const PyMethodDef *method, PyObject *name) {
+  return is_true(method != NULL ? method->ml_meth(object, NULL)
+                                : PyObject_CallMethodNoArgs(object, name));
+}
+
+static int requires_grad(const kind *k, PyObject *object) {
+  const PyGetSetDef *get = k->requires_grad;
+  return is_true(get != NULL ? get->get(object, get->closure)
+                             : PyObject_GetAttr(object, mmcp.requires_grad));
+}
+
+int mmcp_requires_grad(PyObject *object) {
+  const kind *k = kind_of(object);
+  return k != NULL ? requires_grad(k, object) : -1;
+}
+
+int mmcp_is_conjugated(PyObject *object) {
+  const kind *k = kind_of(object);
+  return k != NULL ? ask(object, k->is_conj, mmcp.is_conj) : -1;
+}
+
 /* PyTorch's tensors mean something else than their memory when they are lazily conjugated or
  * negated, and must not be read behind the back of autograd. Returns 1 when none of this is so. */
-static int is_plain(PyObject *object, mmc_dtype dtype) {
+static int is_plain(const kind *k, PyObject *object, mmc_dtype dtype) {
   bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
-  int set = is_true(PyObject_GetAttr(object, mmcp.requires_grad));
-  if (set == 0) set = is_true(PyObject_CallMethodNoArgs(object, mmcp.is_neg));
-  if (set == 0 && is_complex) set = is_true(PyObject_CallMethodNoArgs(object, mmcp.is_conj));
+  int set = requires_grad(k, object);
+  if (set == 0) set = ask(object, k->is_neg, mmcp.is_neg);
+  if (set == 0 && is_complex) set = ask(object, k->is_conj, mmcp.is_conj);
   return set < 0 ? -1 : !set;
 }
 
-static int acquire_exchanged(const dl_exchange *exchange, PyObject *object, mmcp_want want,
-                             mmcp_view *out) {
+static int acquire_exchanged(const kind *k, PyObject *object, mmcp_want want, mmcp_view *out) {
+  const dl_exchange *exchange = k->exchange;
   if (exchange->borrow(object, &out->tensor) != 0) {
     if (PyErr_ExceptionMatches(PyExc_MemoryError)) return -1;
     /* A tensor without memory is no error: another way is found for it. */
@@ -169,7 +201,7 @@ static int acquire_exchanged(const dl_exchange *exchange, PyObject *object, mmcp
   out->owner = object;
   out->exchange = exchange;
   int got = read_tensor(&out->tensor, out);
-  return got == 1 && want != MMCP_READ_MEMORY ? is_plain(object, out->dtype) : got;
+  return got == 1 && want != MMCP_READ_MEMORY ? is_plain(k, object, out->dtype) : got;
 }
 
 /* Holds nothing. The rest is set when something is found: clearing all of it takes as long. */
@@ -185,9 +217,9 @@ int mmcp_view_acquire(PyObject *object, mmcp_want want, mmcp_view *out) {
   clear(out);
   if ((PyObject *)Py_TYPE(object) == mmcp.ndarray) return acquire_buffer(object, want, out);
   if (PyCapsule_CheckExact(object)) return acquire_capsule(object, want, out);
-  const dl_exchange *exchange = mmcp_exchange_of(object);
-  if (exchange != NULL) return acquire_exchanged(exchange, object, want, out);
-  return PyErr_Occurred() ? -1 : 0;
+  const kind *k = kind_of(object);
+  if (k == NULL) return -1;
+  return k->exchange != NULL ? acquire_exchanged(k, object, want, out) : 0;
 }
 
 void mmcp_view_release(mmcp_view *view) {
@@ -238,18 +270,53 @@ int mmcp_view_is_autocast(void) {
   return asks != Py_None ? is_true(PyObject_CallNoArgs(asks)) : 0;
 }
 
-/* The type asked for last is remembered: a chain's factors are of one. */
+/* An attribute of a type, when it is a descriptor of this kind; a borrowed reference, as the type
+ * keeps it. */
+static PyObject *descriptor_of(PyTypeObject *type, PyObject *name, const PyTypeObject *kind) {
+  PyObject *found = PyObject_GetAttr((PyObject *)type, name);
+  if (found == NULL) PyErr_Clear();
+  Py_XDECREF(found);
+  return found != NULL && Py_TYPE(found) == kind ? found : NULL;
+}
+
+static const PyMethodDef *method_of(PyTypeObject *type, PyObject *name) {
+  const PyObject *found = descriptor_of(type, name, &PyMethodDescr_Type);
+  const PyMethodDef *method = found != NULL ? ((const PyMethodDescrObject *)found)->d_method : NULL;
+  return method != NULL && method->ml_flags == METH_NOARGS ? method : NULL;
+}
+
+static const PyGetSetDef *getter_of(PyTypeObject *type, PyObject *name) {
+  const PyObject *found = descriptor_of(type, name, &PyGetSetDescr_Type);
+  return found != NULL ? ((const PyGetSetDescrObject *)found)->d_getset : NULL;
+}
+
+/* The types asked for last are remembered: a chain's factors are of one. NULL with an exception
+ * set.
+ */
+static const kind *kind_of(PyObject *object) {
+  enum { KINDS = 4 };
+  static kind kinds[KINDS];
+  static int next;
+  PyTypeObject *type = Py_TYPE(object);
+  for (int i = 0; i < KINDS; i++)
+    if (kinds[i].type == type) return &kinds[i];
+  const dl_exchange *exchange = find_exchange(type);
+  if (exchange == NULL && PyErr_Occurred()) return NULL;
+  kind *k = &kinds[next];
+  next = (next + 1) % KINDS;
+  Py_INCREF(type);
+  Py_XDECREF(k->type);
+  *k = (kind){.type = type,
+              .exchange = exchange,
+              .requires_grad = getter_of(type, mmcp.requires_grad),
+              .is_neg = method_of(type, mmcp.is_neg),
+              .is_conj = method_of(type, mmcp.is_conj)};
+  return k;
+}
+
 const dl_exchange *mmcp_exchange_of(PyObject *object) {
-  static PyTypeObject *last_type;
-  static const dl_exchange *last;
-  if (Py_TYPE(object) == last_type) return last;
-  const dl_exchange *found = find_exchange(Py_TYPE(object));
-  if (found == NULL && PyErr_Occurred()) return NULL;
-  Py_INCREF(Py_TYPE(object));
-  Py_XDECREF(last_type);
-  last_type = Py_TYPE(object);
-  last = found;
-  return found;
+  const kind *k = kind_of(object);
+  return k != NULL ? k->exchange : NULL;
 }
 
 /* Sets an exception; the exchange functions call it with or without the GIL. */
@@ -279,6 +346,13 @@ int mmcp_view_allocate(const dl_exchange *exchange, mmc_dtype dtype, int device,
   mmcp_view_release(out);
   PyErr_SetString(PyExc_BufferError, "the array's library allocated another tensor than asked for");
   return -1;
+}
+
+PyObject *mmcp_view_object(mmcp_view *view) {
+  dl_managed_versioned *managed = view->managed;
+  void *object = NULL;
+  view->managed = NULL;
+  return view->exchange->managed_to_object(managed, &object) == 0 ? object : NULL;
 }
 
 /* ---- geometry ------------------------------------------------------------------------------- */

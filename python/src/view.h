@@ -6,7 +6,7 @@
 #include "dlpack.h"
 #include "state.h"
 
-enum { MMCP_HOST = -1 };
+enum { MMCP_HOST = -1, MMCP_MAX_NDIM = 64 };
 
 typedef struct mmcp_view {
   char *data;
@@ -47,10 +47,17 @@ int mmcp_view_acquire(PyObject *object, mmcp_want want, mmcp_view *out);
 /* Makes a new tensor of the exchange functions' library. Returns 0, or -1 with an exception set. */
 int mmcp_view_allocate(const dl_exchange *exchange, mmc_dtype dtype, int device, int ndim,
                        int64_t *shape, mmcp_view *out);
+/* Makes an object of the new tensor, which it takes; NULL with an exception set. */
+PyObject *mmcp_view_object(mmcp_view *view);
 void mmcp_view_release(mmcp_view *view);
 
 /* Returns the exchange functions of an object's type; NULL when it has none. */
 const dl_exchange *mmcp_exchange_of(PyObject *object);
+
+/* Whether a tensor wants a gradient, and whether it is lazily conjugated; -1 with an exception set.
+ */
+int mmcp_requires_grad(PyObject *object);
+int mmcp_is_conjugated(PyObject *object);
 
 /* Whether torch.autocast may have products in other dtypes, which PyTorch's room sees to; -1 with
  * an exception set. */

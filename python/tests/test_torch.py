@@ -320,6 +320,66 @@ class TestCuda:
         stream.synchronize()
         torch.testing.assert_close(total, expected)
 
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
+    def test_calls_that_come_again(self, dtype):
+        """Whatever changes about the tensors of a call that is known is seen."""
+        made = torch.Generator(device="cuda").manual_seed(11)
+
+        def tensors():
+            return [
+                torch.randn(s, generator=made, device="cuda", dtype=dtype)
+                for s in [(17, 30), (30, 5), (5, 44)]
+            ]
+
+        def check(given, times=3):
+            for _ in range(times):
+                expected = given[0] @ given[1] @ given[2]
+                close = dict(rtol=1e-4, atol=1e-3)
+                torch.testing.assert_close(mmchain.multi_dot(given), expected, **close)
+                assert mmchain.multi_dot(given, out=out) is out
+                torch.testing.assert_close(out, expected, **close)
+                torch.testing.assert_close(plan.execute(given), expected, **close)
+                torch.testing.assert_close(plan.execute(given, out), expected, **close)
+
+        factors = tensors()
+        out = torch.empty(17, 44, device="cuda", dtype=dtype)
+        plan = mmchain.plan(factors)
+        check(factors)
+        factors[1].mul_(0.5)
+        check(factors)
+        factors[1].data = tensors()[1]
+        check(factors)
+        if dtype.is_complex:
+            factors[1].data = factors[1].data.conj()
+            check(factors)
+        factors[2].requires_grad_()
+        assert mmchain.multi_dot(factors).requires_grad
+        factors[2].requires_grad_(False)
+        check(factors)
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            expected = torch.linalg.multi_dot(factors).dtype if not dtype.is_complex else dtype
+            assert mmchain.multi_dot(factors).dtype == expected
+        factors[0] = factors[0].clone()
+        check(factors)
+        for _ in range(5):  # they die, and the next lie where they lay
+            check(tensors(), 1)
+            check([t.mH.contiguous().mH for t in tensors()], 1)
+            check([t[:].conj() for t in tensors()], 1)
+        with torch.cuda.stream(torch.cuda.Stream()):
+            torch.cuda.current_stream().wait_stream(torch.cuda.default_stream())
+            check(factors)
+        torch.cuda.synchronize()
+        mmchain.clear_cache()
+        check(factors)
+        with pytest.raises(ValueError):
+            mmchain.multi_dot(factors, out=out[:, :-1])
+        del plan
+        held = mmchain.multi_dot(factors)
+        kept = held.clone()
+        factors[0].zero_()
+        mmchain.multi_dot(factors)
+        assert torch.equal(held, kept)  # a result is its caller's
+
     def test_devices_are_checked(self):
         a = torch.ones(3, 3, device="cuda")
         with pytest.raises(ValueError, match="where the arrays are, got 'cpu'"):

@@ -268,7 +268,9 @@ static mmc_status graph_launch(mmci_queue *queue, mmci_graph *graph, mmci_error 
   return MMC_OK;
 }
 
+/* The default stream cannot be captured. */
 static bool is_capturing(mmci_device *device, void *stream) {
+  if (stream == NULL) return false;
   enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   MMCI_CUDA_ON_ANYHOW(device);
   cudaError_t code = cudaStreamIsCapturing((cudaStream_t)stream, &capture);
