@@ -12,8 +12,8 @@ mmc_status mmci_plan_lay_out(mmci_plan *plan, bool parallel, mmci_error *error);
 
 /* Gives every result of a plan with groups, or with results that are read several times, a place by
  * its exact lifetime, and sets workspace_bytes. When the plan is parallel, memory is used again
- * only by what waits for its last readers. It takes time quadratic in the number of calls. Returns
- * E_NOMEM. */
+ * only by what waits for its last readers. It takes time quadratic in the number of calls where
+ * results are read several times by calls that run at the same time. Returns E_NOMEM. */
 mmc_status mmci_plan_place(mmci_plan *plan, mmci_error *error);
 
 /* Counts the levels of steps whose operands are known. */

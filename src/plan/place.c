@@ -2,7 +2,8 @@
  * problem, which is NP-hard (Garey and Johnson 1979, SR2). Results are placed one after the other,
  * each in the smallest gap that takes it between those that live with it: in the order in which
  * they are written and, unless that takes no more than what lives at some time or they are very
- * many, again the largest first; the smaller workspace of the two is taken. */
+ * many, again the largest first; the smaller workspace of the two is taken. The results of a large
+ * tree whose units run at the same time have their places by what is below each in the tree. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -14,6 +15,8 @@ typedef struct item {
   int32_t turn;             /* number in the order of placing */
   uint64_t bytes, offset;
 } item;
+
+typedef struct forest forest;
 
 typedef struct placing {
   const mmci_plan *plan;
@@ -32,6 +35,7 @@ typedef struct placing {
   /* These are used when units run one after the other: the items before item i that are still to be
    * read when it is written are living[first_living[i]] and following. */
   int32_t *living, *first_living;
+  forest *forest; /* used in place_in_tree() */
 } placing;
 
 static bool waits_for(const placing *p, int32_t u, int32_t v) {
@@ -79,14 +83,17 @@ static void note_order(placing *p, int32_t reader, int32_t writer) {
   row[writer / 64] |= (uint64_t)1 << (writer % 64);
 }
 
-static void find_lifetimes(placing *p) {
+static void find_readers(placing *p) {
   const mmci_plan *plan = p->plan;
   for (int32_t s = 0; s < plan->step_count; s++)
     p->unit_of[s] = mmci_plan_is_inside(plan, s) ? -1 : p->unit_count++;
   each_read(p, count_reader);
   for (int32_t u = 1; u <= p->unit_count; u++) p->first_reader[u] += p->first_reader[u - 1];
   each_read(p, note_reader);
-  if (p->before != NULL) each_read(p, note_order); /* writers come first, so their rows are whole */
+}
+
+static void find_items(placing *p) {
+  const mmci_plan *plan = p->plan;
   size_t size = mmci_plan_element_bytes(plan);
   for (int32_t s = 0; s < plan->step_count - 1; s++) {
     uint64_t bytes = mmci_result_bytes(plan->steps[s].m, plan->steps[s].n, size);
@@ -97,6 +104,13 @@ static void find_lifetimes(placing *p) {
       if (p->readers[r] > last) last = p->readers[r];
     p->items[p->item_count++] = (item){.unit = u, .step = s, .last = last, .bytes = bytes};
   }
+}
+
+/* Finds which units wait for which, where they run at the same time. */
+static bool find_order(placing *p) {
+  p->before = mmci_alloc_zeroed((size_t)p->plan->step_count * p->row_words, sizeof *p->before);
+  if (p->before != NULL) each_read(p, note_order); /* writers come first, so their rows are whole */
+  return p->before != NULL;
 }
 
 /* Finds what lives, where units come one after the other. room holds the items that live. */
@@ -234,6 +248,127 @@ static void place_best(placing *p, mmci_plan *plan) {
   if (largest_first < as_written) keep_places(p, plan, largest_first);
 }
 
+/* ---- many that run at the same time ---------------------------------------------------------- */
+
+/* Bytes of the workspace that are free for a unit; `next` is the one behind it, or -1. */
+typedef struct extent {
+  uint64_t begin, end;
+  int32_t next;
+} extent;
+
+/* A tree of units. Whatever is not below a unit may be at work when the unit is, so what is free
+ * for it are the bytes of results below it but for those that it reads. */
+struct forest {
+  placing *p;
+  int32_t *child, *sibling; /* the first of the units that a unit reads, and the next; or -1 */
+  int32_t *rest;    /* the first extent that is free behind a unit's result is placed, or -1 */
+  int32_t *item_of; /* the item of each unit; -1 where it has none */
+  extent *extents;  /* one for each unit */
+  uint64_t bytes;   /* of the workspace so far */
+};
+
+/* Merges two lists by rising address; what has no gap in between becomes one. */
+static int32_t merge(extent *extents, int32_t a, int32_t b) {
+  int32_t first = -1, last = -1;
+  while (a >= 0 || b >= 0) {
+    int32_t *from = b < 0 || (a >= 0 && extents[a].begin < extents[b].begin) ? &a : &b;
+    const int32_t x = *from;
+    *from = extents[x].next;
+    if (last >= 0 && extents[last].end == extents[x].begin) {
+      extents[last].end = extents[x].end;
+      continue;
+    }
+    *(last < 0 ? &first : &extents[last].next) = x;
+    last = x;
+  }
+  if (last >= 0) extents[last].next = -1;
+  return first;
+}
+
+/* What is free for a unit. */
+static int32_t find_free(forest *f, int32_t unit) {
+  int32_t all = -1;
+  for (int32_t c = f->child[unit]; c >= 0; c = f->sibling[c]) {
+    all = merge(f->extents, all, f->rest[c]);
+    for (int32_t d = f->child[c]; d >= 0; d = f->sibling[d]) {
+      if (f->item_of[d] < 0) continue;
+      const item *x = &f->p->items[f->item_of[d]];
+      f->extents[d] = (extent){x->offset, mmci_bytes_add(x->offset, x->bytes), -1};
+      all = merge(f->extents, all, d);
+    }
+  }
+  return all;
+}
+
+/* Puts x into the smallest extent that takes it, or at the end, and returns what is left. */
+static int32_t take(forest *f, int32_t all, item *x) {
+  int32_t *best = NULL, *at = &all;
+  uint64_t best_bytes = UINT64_MAX, end = f->bytes;
+  for (; *at >= 0; at = &f->extents[*at].next) {
+    const extent *e = &f->extents[*at];
+    if (e->end - e->begin >= x->bytes && e->end - e->begin < best_bytes) {
+      best = at;
+      best_bytes = e->end - e->begin;
+    }
+    if (best == NULL && e->next < 0 && e->end == f->bytes) {
+      end = e->begin;
+      *at = -1; /* it is the end of the workspace, which grows */
+      break;
+    }
+  }
+  x->offset = best != NULL ? f->extents[*best].begin : end;
+  if (best == NULL) {
+    f->bytes = mmci_bytes_add(x->offset, x->bytes);
+    return all;
+  }
+  f->extents[*best].begin += x->bytes;
+  if (best_bytes == x->bytes) *best = f->extents[*best].next;
+  return all;
+}
+
+static void note_child(placing *p, int32_t reader, int32_t writer) {
+  p->forest->sibling[writer] = p->forest->child[reader];
+  p->forest->child[reader] = writer;
+}
+
+/* Places all items in the order in which they are written. */
+static mmc_status place_in_tree(placing *p, mmci_plan *plan, mmci_error *error) {
+  const size_t units = (size_t)p->unit_count;
+  forest f = {.p = p,
+              .child = mmci_alloc_array(4 * units, sizeof *f.child),
+              .extents = mmci_alloc_array(units, sizeof *f.extents)};
+  if (f.child == NULL || f.extents == NULL) {
+    free(f.child);
+    free(f.extents);
+    return mmci_fail_nomem(error, units * (4 * sizeof *f.child + sizeof *f.extents));
+  }
+  memset(f.child, -1, 4 * units * sizeof *f.child);
+  f.sibling = f.child + units;
+  f.rest = f.sibling + units;
+  f.item_of = f.rest + units;
+  p->forest = &f;
+  each_read(p, note_child);
+  for (int32_t i = 0; i < p->item_count; i++) f.item_of[p->items[i].unit] = i;
+  for (int32_t u = 0; u < p->unit_count; u++) {
+    f.rest[u] = find_free(&f, u);
+    if (f.item_of[u] >= 0) f.rest[u] = take(&f, f.rest[u], &p->items[f.item_of[u]]);
+  }
+  keep_places(p, plan, f.bytes);
+  free(f.child);
+  free(f.extents);
+  return MMC_OK;
+}
+
+/* Whether every result is read once, and they are so many that to compare them in pairs takes
+ * longer than the rest of planning. */
+static bool is_large_tree(const placing *p) {
+  enum { MOST_IN_PAIRS = 256 };
+  if (p->unit_count <= MOST_IN_PAIRS) return false;
+  for (int32_t u = 0; u < p->unit_count; u++)
+    if (p->first_reader[u + 1] - p->first_reader[u] > 1) return false;
+  return true;
+}
+
 mmc_status mmci_plan_place(mmci_plan *plan, mmci_error *error) {
   size_t steps = (size_t)plan->step_count, reads = 0;
   mmci_plan_count_levels(plan);
@@ -246,8 +381,8 @@ mmc_status mmci_plan_place(mmci_plan *plan, mmci_error *error) {
   placing p = {.plan = plan, .row_words = (steps + 63) / 64};
   p.unit_of = mmci_alloc_zeroed(4 * steps + 2 + reads, sizeof *p.unit_of);
   p.items = mmci_alloc_array(steps, sizeof *p.items + 3 * sizeof *p.order);
-  p.before = plan->parallel ? mmci_alloc_zeroed(steps * p.row_words, sizeof *p.before) : NULL;
-  bool done = p.unit_of != NULL && p.items != NULL && (p.before != NULL || !plan->parallel);
+  mmc_status status = MMC_OK;
+  bool done = p.unit_of != NULL && p.items != NULL, in_tree = false;
   if (done) {
     int32_t *room = p.unit_of + steps;
     p.first_living = room + steps;
@@ -256,13 +391,18 @@ mmc_status mmci_plan_place(mmci_plan *plan, mmci_error *error) {
     p.order = (item **)(p.items + steps);
     p.met = p.order + steps;
     p.placed = p.met + steps;
-    find_lifetimes(&p);
-    done = p.before != NULL || find_living(&p, room);
+    find_readers(&p);
+    find_items(&p);
+    in_tree = plan->parallel && is_large_tree(&p);
+    if (in_tree)
+      status = place_in_tree(&p, plan, error);
+    else
+      done = plan->parallel ? find_order(&p) : find_living(&p, room);
   }
-  if (done) place_best(&p, plan);
+  if (done && !in_tree) place_best(&p, plan);
   free(p.unit_of);
   free(p.items);
   free(p.before);
   free(p.living);
-  return done ? MMC_OK : mmci_fail_nomem(error, steps * (2 * sizeof *p.items + p.row_words * 8));
+  return done ? status : mmci_fail_nomem(error, steps * (2 * sizeof *p.items + p.row_words * 8));
 }

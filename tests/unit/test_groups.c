@@ -169,6 +169,87 @@ static void results_lie_apart_in_little_room(void **state) {
   if (best < tried * 95 / 100) fail_msg("least in %d of %d", best, tried);
 }
 
+enum { MANY = 900 };
+
+static int32_t last_split(void *user, int32_t i, int32_t j) {
+  (void)user;
+  (void)i;
+  return j - 1;
+}
+
+/* A plan of `n` factors, whose sub-trees run side by side. */
+static mmci_plan large_plan(uint64_t *random, int32_t n, int64_t most_dim, mmci_split_fn split) {
+  mmc_chain *chain;
+  mmci_tree tree;
+  mmci_plan plan;
+  mmci_error error;
+  int64_t dims[MANY + 1];
+  for (int32_t i = 0; i <= n; i++)
+    dims[i] = random_below(random, 40) == 0 ? 0 : 1 + random_below(random, most_dim);
+  assert_int_equal(mmci_chain_create(MMC_F32, n, dims, NULL, &chain, &error), MMC_OK);
+  assert_int_equal(mmci_tree_create(n, &tree, &error), MMC_OK);
+  assert_int_equal(mmci_tree_from_splits(&tree, split, random, &error), MMC_OK);
+  assert_int_equal(mmci_plan_from_tree(chain, &tree, &plan, &error), MMC_OK);
+  mmc_chain_destroy(chain);
+  assert_int_equal(mmci_plan_lay_out(&plan, true, &error), MMC_OK);
+  return plan;
+}
+
+/* As check_places(), of a tree: the call that reads a result must be below the call of another one
+ * that lies at the same place. */
+static void check_places_of_tree(const mmci_plan *plan, uint64_t seed) {
+  static bool below[MANY][MANY]; /* whether the second call is below the first */
+  int32_t reader[MANY], n = plan->chain->n;
+  memset(below, 0, sizeof below);
+  for (int32_t s = 0; s < plan->step_count; s++) {
+    const int32_t own = call_of(plan, s), sides[] = {plan->steps[s].left, plan->steps[s].right};
+    for (int side = 0; side < 2; side++) {
+      const int32_t read = sides[side] - n;
+      if (read < 0 || call_of(plan, read) == own) continue;
+      reader[read] = own;
+      below[own][read] = true;
+      for (int32_t t = 0; t < read; t++) below[own][t] = below[own][t] || below[read][t];
+    }
+  }
+  for (int32_t b = 0; b < plan->step_count - 1; b++) {
+    uint64_t b_begin = plan->steps[b].offset_bytes, b_end = b_begin + bytes_of(plan, b);
+    if (call_of(plan, b) != b || b_begin == b_end) continue;
+    if (b_end > plan->workspace_bytes || b_begin % MMCI_ALIGNMENT != 0)
+      fail_msg("seed %" PRIu64 ": T%d lies outside", seed, b + 1);
+    for (int32_t a = 0; a < b; a++) {
+      uint64_t a_begin = plan->steps[a].offset_bytes, a_end = a_begin + bytes_of(plan, a);
+      if (call_of(plan, a) != a || a_end <= b_begin || b_end <= a_begin || a_begin == a_end)
+        continue;
+      if (!below[b][reader[a]])
+        fail_msg("seed %" PRIu64 ": T%d and T%d overlap", seed, a + 1, b + 1);
+    }
+  }
+}
+
+static void results_of_large_trees_lie_apart(void **state) {
+  (void)state;
+  for (uint64_t seed = first_seed; seed < first_seed + 24; seed++) {
+    uint64_t random = seed, all = 0;
+    int32_t n = 400 + (int32_t)random_below(&random, MANY - 400);
+    mmci_plan plan = large_plan(&random, n, 300, random_split);
+    group_at_random(&random, &plan);
+    check_places_of_tree(&plan, seed);
+    for (int32_t s = 0; s < plan.step_count - 1; s++)
+      if (call_of(&plan, s) == s) all += bytes_of(&plan, s);
+    if (plan.workspace_bytes > all)
+      fail_msg("seed %" PRIu64 ": more than without any place that serves twice", seed);
+    mmci_plan_destroy(&plan);
+  }
+  /* Of products one after the other, two live at a time. */
+  uint64_t random = first_seed;
+  mmci_error error;
+  mmci_plan plan = large_plan(&random, MANY, 1, last_split);
+  assert_int_equal(mmci_plan_place(&plan, &error), MMC_OK);
+  check_places_of_tree(&plan, first_seed);
+  assert_int_equal(plan.workspace_bytes, 2 * MMCI_ALIGNMENT);
+  mmci_plan_destroy(&plan);
+}
+
 /* Of a plan without groups, taken apart, the same steps in a workspace that serves. */
 static void a_plan_can_be_taken_apart(void **state) {
   (void)state;
@@ -778,6 +859,7 @@ static void pairs_without_gain_stay_apart(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(results_lie_apart_in_little_room),
+      cmocka_unit_test(results_of_large_trees_lie_apart),
       cmocka_unit_test(a_plan_can_be_taken_apart),
       cmocka_unit_test(covers_are_the_cheapest),
       cmocka_unit_test(what_is_measured_raises_the_price_of_groups),
