@@ -17,7 +17,7 @@ enum {
   TENSOR_MAP_VERSION = 12000, /* version of the driver that has cuTensorMapEncodeTiled */
   LEAST_A_STAGES = 6,
   MOST_A_STAGES = 16,
-  TURNS = 4, /* slots that pieces take turns in where not all of them stay */
+  TURNS = 6, /* slots that pieces take turns in where not all of them stay */
   ALIGN_BYTES = 1024
 };
 static const int64_t LONGEST = 1 << 30;
@@ -154,7 +154,6 @@ static mmci_fused_half_job plan_job(const mmci_fused_half *f,
 mmci_fused_half_work mmci_fused_half_work_of(const mmci_fused_half *f) {
   const mmci_fused_half_kernel *kernel = choose_kernel(f);
   const mmci_fused_half_job job = plan_job(f, kernel);
-  const int pieces = kernel->width < 128 ? 1 : kernel->width / 128;
   const double batch = (double)f->batch, bytes = 2, rounds = (double)job.rounds * batch,
                blocks = (double)job.blocks * batch,
                each = (double)quotient_up(job.rounds, job.blocks) *
@@ -167,7 +166,7 @@ mmci_fused_half_work mmci_fused_half_work_of(const mmci_fused_half *f) {
                weights = batch * (double)f->w * (double)(f->k + f->n) * bytes;
   return (mmci_fused_half_work){
       .memory_bytes = a + d + weights,
-      .cache_bytes = a * pieces + d + kept + again,
+      .cache_bytes = a + d + kept + again,
       .flops = each * 2 * rows *
                ((double)job.k_blocks * BOX * kernel->width + (double)job.w_blocks * BOX * columns)};
 }

@@ -67,6 +67,21 @@ static __device__ __forceinline__ void store_box(const CUtensorMap *map, uint32_
       : "memory");
 }
 
+/* Waits at a barrier. An arrival that is missing ends as an error, not as a hang: by a store that
+ * faults, since nvcc gives registers to those that multiply only where nothing is a trap. */
+static __device__ __forceinline__ void await(uint32_t barrier, uint32_t phase) {
+  uint32_t done = 0;
+  for (int tries = 0; done == 0; tries++) {
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
+        "selp.u32 %0, 1, 0, p; }"
+        : "=r"(done)
+        : "r"(barrier), "r"(phase)
+        : "memory");
+    if (tries > 1 << 24) asm volatile("st.global.u32 [%0], %1;" ::"l"(0ull), "r"(0) : "memory");
+  }
+}
+
 static __device__ __forceinline__ void arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
@@ -172,10 +187,10 @@ struct FusedHalf {
   __device__ __forceinline__ void load_a(const CUtensorMap *a) const {
     Ring ring = {0, 0};
     for (int round = first; round < job.rounds; round += job.blocks)
-      for (int i = 0; i < S::PIECES * job.k_blocks; i++)
+      for (int k = 0; k < job.k_blocks; k++)
         for (int group = 0; group < S::GROUPS; group++, ring.next(job.a_stages)) {
-          const int row = row_of(round, group), term = i % job.k_blocks * BOX;
-          mmci_barrier_wait(a_empty(ring.at), ring.odd ^ 1);
+          const int row = row_of(round, group), term = k * BOX;
+          await(a_empty(ring.at), ring.odd ^ 1);
           mmci_barrier_expect(a_full(ring.at), BOX_BYTES);
           load_box(a_stage(ring.at), a, a_full(ring.at), job.a_by_columns ? row : term,
                    job.a_by_columns ? term : row, job.is_repeated[0] ? 0 : matrix);
@@ -196,8 +211,8 @@ struct FusedHalf {
                                              int at) const {
     const int of_b = job.k_blocks * S::PIECES;
     if (s < of_b)
-      load_piece(b, job.b_by_columns, job.is_repeated[1], at, s % job.k_blocks * BOX,
-                 s / job.k_blocks * S::PIECE, S::PIECE);
+      load_piece(b, job.b_by_columns, job.is_repeated[1], at, s / S::PIECES * BOX,
+                 s % S::PIECES * S::PIECE, S::PIECE);
     else
       load_piece(c, job.c_by_columns, job.is_repeated[2], at, (s - of_b) % job.w_blocks * BOX,
                  (s - of_b) / job.w_blocks * S::CHUNK, S::CHUNK);
@@ -210,7 +225,7 @@ struct FusedHalf {
     for (int round = first; round < job.rounds; round += job.blocks)
       for (int s = job.kept; s < job.stages; s++, ring.next(job.slots - job.kept)) {
         const int at = job.kept + ring.at;
-        mmci_barrier_wait(slot_empty(at), ring.odd ^ 1);
+        await(slot_empty(at), ring.odd ^ 1);
         load_stage(b, c, s, at);
       }
   }
@@ -225,45 +240,58 @@ struct FusedHalf {
       odd = ring.odd;
       ring.next(job.slots - job.kept);
     }
-    mmci_barrier_wait(slot_full(at), odd);
+    await(slot_full(at), odd);
     return at;
   }
   __device__ __forceinline__ void give_back(int at) const {
     if (at >= job.kept && threadIdx.x % 32 == 0) arrive(slot_empty(at));
   }
 
-  /* sums = A B for a piece of the columns of B. */
+  /* sums = A B, for which a block of A is loaded once. */
   template <bool ta, bool tb>
-  __device__ __forceinline__ void first_product(float (&sums)[S::PIECE / 2], int piece, int group,
+  __device__ __forceinline__ void first_product(float (&sums)[S::PIECES][S::PIECE / 2], int group,
                                                 Ring &a_ring, Ring &ring) const {
-    int before = 0, a_before = 0;
+    int before[S::PIECES] = {}, a_before = 0;
 #pragma unroll
-    for (int i = 0; i < S::PIECE / 2; i++) sums[i] = 0;
+    for (int piece = 0; piece < S::PIECES; piece++)
+#pragma unroll
+      for (int i = 0; i < S::PIECE / 2; i++) sums[piece][i] = 0;
 #pragma unroll 1
     for (int k = 0; k < job.k_blocks; k++) {
       /* The ring holds the blocks of all groups, k by k. */
       for (int g = 0; g < group; g++) a_ring.next(job.a_stages);
       const int a_now = a_ring.at, a_odd = a_ring.odd;
       for (int g = group; g < S::GROUPS; g++) a_ring.next(job.a_stages);
-      mmci_barrier_wait(a_full(a_now), a_odd);
-      const int now = take(piece * job.k_blocks + k, ring);
-      const uint64_t a = box_at<ta>(a_stage(a_now)), b = box_at<!tb>(slot(now));
-      mmci_products_begin();
+      await(a_full(a_now), a_odd);
+      int now[S::PIECES];
+      const uint64_t a = box_at<ta>(a_stage(a_now));
 #pragma unroll
-      for (int q = 0; q < BOX / 16; q++)
-        add_products<ta, !tb>(Element(), sums, a + q * step_of<ta>(), b + q * step_of<!tb>());
+      for (int piece = 0; piece < S::PIECES; piece++) {
+        now[piece] = take(k * S::PIECES + piece, ring);
+        const uint64_t b = box_at<!tb>(slot(now[piece]));
+        mmci_products_begin();
+#pragma unroll
+        for (int q = 0; q < BOX / 16; q++)
+          add_products<ta, !tb>(Element(), sums[piece], a + q * step_of<ta>(),
+                                b + q * step_of<!tb>());
+      }
       mmci_products_commit();
       mmci_products_wait<1>();
       if (k > 0) {
-        give_back(before);
+#pragma unroll
+        for (int piece = 0; piece < S::PIECES; piece++) give_back(before[piece]);
         if (threadIdx.x % 32 == 0) arrive(a_empty(a_before));
       }
-      before = now;
+#pragma unroll
+      for (int piece = 0; piece < S::PIECES; piece++) before[piece] = now[piece];
       a_before = a_now;
     }
     mmci_products_wait<0>();
-    mmci_pin(sums);
-    give_back(before);
+#pragma unroll
+    for (int piece = 0; piece < S::PIECES; piece++) {
+      mmci_pin(sums[piece]);
+      give_back(before[piece]);
+    }
     if (threadIdx.x % 32 == 0) arrive(a_empty(a_before));
   }
 
@@ -382,8 +410,8 @@ struct FusedHalf {
       else if (thread == 0)
         store_box(d, to + c / BOX * BOX_BYTES, x, y, matrix);
     }
-    if (thread != 0) return;
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    if (thread == 0) asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    __syncwarp(); /* products are those of whole warps */
   }
 
   __device__ __forceinline__ void multiply(const CUtensorMap *d) const {
@@ -392,18 +420,18 @@ struct FusedHalf {
     int turn = 0;
     for (int round = first; round < job.rounds; round += job.blocks) {
       uint32_t t[S::PIECES][S::PIECE / 16][4];
-#pragma unroll
-      for (int piece = 0; piece < S::PIECES; piece++) {
-        float sums[S::PIECE / 2];
+      {
+        float sums[S::PIECES][S::PIECE / 2];
         if (job.a_by_columns && job.b_by_columns)
-          first_product<true, true>(sums, piece, group, a_ring, ring);
+          first_product<true, true>(sums, group, a_ring, ring);
         else if (job.a_by_columns)
-          first_product<true, false>(sums, piece, group, a_ring, ring);
+          first_product<true, false>(sums, group, a_ring, ring);
         else if (job.b_by_columns)
-          first_product<false, true>(sums, piece, group, a_ring, ring);
+          first_product<false, true>(sums, group, a_ring, ring);
         else
-          first_product<false, false>(sums, piece, group, a_ring, ring);
-        round_sums(sums, t[piece], piece);
+          first_product<false, false>(sums, group, a_ring, ring);
+#pragma unroll
+        for (int piece = 0; piece < S::PIECES; piece++) round_sums(sums[piece], t[piece], piece);
       }
 #pragma unroll 1
       for (int chunk = 0; chunk < job.chunks; chunk++) {
