@@ -118,8 +118,14 @@ static bool scan_tiles(Stack &factors, Stack *initial, Stack &states, int64_t ru
          mmci_cuda_tiles_finish(nullptr, &pass, &error) == MMC_OK;
 }
 
-/* Scans twice with the same flags, which must do as well the second time. */
-static bool scan(Stack &factors, Stack *initial, Stack &states, int64_t run) {
+/* Returns how many factors a tile has. */
+static int64_t tile_of(mmc_dtype dtype, int64_t n, int64_t run, int strands) {
+  return run * (strands > 0 ? strands : mmci_cuda_sweep_shape_of(dtype, n).chains);
+}
+
+/* Scans twice with the same flags, which must do as well the second time, by so many strands of a
+ * tile or by sweeps. */
+static bool scan(Stack &factors, Stack *initial, Stack &states, int64_t run, int strands) {
   mmci_error error = {};
   mmci_cuda_sweep pass = {};
   pass.dtype = factors.dtype;
@@ -127,21 +133,25 @@ static bool scan(Stack &factors, Stack *initial, Stack &states, int64_t run) {
   pass.length = factors.count;
   pass.batch = factors.batch;
   pass.run = run;
-  const int64_t tile = mmci_cuda_sweep_shape_of(pass.dtype, pass.n).chains * run;
+  const int64_t tile = tile_of(pass.dtype, pass.n, run, strands);
   pass.tiles = (pass.length + tile - 1) / tile;
   pass.factors = factors.form;
   pass.states = states.form;
   if (initial != nullptr) pass.initial = initial->form;
   size_t work_bytes, flag_count;
-  mmci_cuda_sweep_room(&pass, &work_bytes, &flag_count);
+  (strands > 0 ? mmci_cuda_strands_room : mmci_cuda_sweep_room)(&pass, &work_bytes, &flag_count);
   std::vector<double> work(work_bytes / sizeof(double) + 2, (double)NAN);
   std::vector<unsigned> flags(flag_count, 0);
   pass.work = (void *)(((uintptr_t)work.data() + 15) / 16 * 16);
   pass.flags = flags.data();
-  if (mmci_cuda_sweep_run(nullptr, &pass, &error) != MMC_OK) return false;
+  const auto run_once = [&]() {
+    return (strands > 0 ? mmci_cuda_strands_run(nullptr, &pass, strands, &error)
+                        : mmci_cuda_sweep_run(nullptr, &pass, &error)) == MMC_OK;
+  };
+  if (!run_once()) return false;
   memset(pass.work, 0xff, work_bytes);
   const std::vector<unsigned char> once = states.bytes;
-  return mmci_cuda_sweep_run(nullptr, &pass, &error) == MMC_OK && once == states.bytes;
+  return run_once() && once == states.bytes;
 }
 
 /* States near the ends of f32's range are not compared, nor what follows from them. */
@@ -176,10 +186,14 @@ static void try_scan(uint64_t seed) {
   const int64_t n =
       random_below(&random, 3) == 0 ? 1 + random_below(&random, 16) : 4 << random_below(&random, 3);
   const int64_t run = 1 + random_below(&random, 3);
-  const int64_t tile = run * mmci_cuda_sweep_shape_of(dtype, n).chains;
+  const int strands = random_below(&random, 2) == 0 || !mmci_cuda_strands_can(9, 0, dtype, n) ? 0
+                      : random_below(&random, 2) == 0 ? MMCI_CUDA_FEW_STRANDS
+                                                      : MMCI_CUDA_MANY_STRANDS;
+  const int64_t tile = tile_of(dtype, n, run, strands);
   const int64_t batch = 1 + random_below(&random, 3);
   const int64_t tiles = random_below(&random, 8) == 0 ? 300 : random_below(&random, 2) ? 3 : 20;
-  const int64_t length = 1 + random_below(&random, tiles * tile < 6000 ? tiles * tile : 6000);
+  const int64_t most = strands > 0 ? 500 : 6000;
+  const int64_t length = 1 + random_below(&random, tiles * tile < most ? tiles * tile : most);
   auto some = [&]() { return random_below(&random, 2) == 0; };
   Stack factors(dtype, n, length, batch, some(), some());
   Stack states(dtype, n, length, batch, some(), some());
@@ -187,10 +201,32 @@ static void try_scan(uint64_t seed) {
   factors.fill(&random);
   initial.fill(&random);
   Stack *before = some() ? &initial : nullptr;
-  const bool passes = mmci_cuda_tiles_can(dtype, n) && some();
-  expect((passes ? scan_tiles(factors, before, states, run) : scan(factors, before, states, run)) &&
+  const bool passes = strands == 0 && mmci_cuda_tiles_can(dtype, n) && some();
+  expect((passes ? scan_tiles(factors, before, states, run)
+                 : scan(factors, before, states, run, strands)) &&
              is_right(factors, before, states),
-         "a scan", seed);
+         strands > 0 ? "a scan by strands" : "a scan", seed);
+}
+
+/* Scans by strands in more than a row of groups of tiles, where one factor holds an element that is
+ * no number: states before it know nothing of it, its own in that column, and later ones all. */
+static void try_poison(uint64_t seed, mmc_dtype dtype, double poison) {
+  const int64_t n = 12, tiles = 260, length = tiles * MMCI_CUDA_FEW_STRANDS - 3, at = length - 40;
+  Stack factors(dtype, n, length, 1, true, false), states(dtype, n, length, 1, true, false);
+  for (int64_t t = 0; t < length; t++)
+    for (int64_t r = 0; r < n; r++)
+      for (int64_t c = 0; c < n; c++)
+        element_write(dtype, factors.at(0, t, r, c), {r == (c + 1) % n ? 1.0 : 0.0, 0});
+  element_write(dtype, factors.at(0, at, 4, 7), {poison, 0});
+  bool right = scan(factors, nullptr, states, 1, MMCI_CUDA_FEW_STRANDS);
+  for (int64_t t = 0; t < length; t++)
+    for (int64_t r = 0; r < n; r++)
+      for (int64_t c = 0; c < n; c++) {
+        const double x = states.read(0, t, r, c);
+        const bool is_number = t < at || (t == at && c != 7);
+        right = right && (is_number ? x == (r == (c + t + 1) % n ? 1 : 0) : !std::isfinite(x));
+      }
+  expect(right && states.rest_is_untouched(), "a factor that holds no number", seed);
 }
 
 /* Walks through tiles, and one tile of their products. */
@@ -348,6 +384,7 @@ int main(int argc, char **argv) {
     if (i % 3 == 0) try_walk(seed + i);
   }
   try_range(seed);
+  try_poison(seed, seed % 2 == 1 ? MMC_F32 : MMC_F64, (double)(seed % 4 < 2 ? INFINITY : NAN));
   expect(mmci_cuda_sweep_can(MMC_F32, 16) && !mmci_cuda_sweep_can(MMC_C64, 16) &&
              mmci_cuda_sweep_can(MMC_F32, 5) && !mmci_cuda_sweep_can(MMC_F32, 17),
          "what there are kernels for", seed);

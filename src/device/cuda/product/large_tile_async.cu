@@ -9,30 +9,10 @@
 
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/launch.cuh"
+#include "device/cuda/tensor_f64.cuh"
 
 /* ---- the FP64 tile of a warp ------------------------------------------------------------------
  */
-
-/* Computes sum += a b of 16 x 8 and 8 x 8: lane 4 g + t has rows g and g + 8 of A and C, columns t
- * and t + 4 of A, rows t and t + 4 and column g of B, columns 2 t and 2 t + 1 of C. */
-static __device__ __forceinline__ void multiply_f64(double (&sum)[4], const double (&a)[2][2],
-                                                    const double (&b)[2]) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
-      : "d"(a[0][0]), "d"(a[0][1]), "d"(a[1][0]), "d"(a[1][1]), "d"(b[0]), "d"(b[1]));
-#else
-#pragma unroll
-  for (int part = 0; part < 4; part++) {
-    const int half = part % 2;
-    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
-                 : "+d"(sum[2 * half]), "+d"(sum[2 * half + 1])
-                 : "d"(a[part / 2][half]), "d"(b[part / 2]));
-  }
-#endif
-}
 
 /* Holds 16 GM x 8 GN elements. */
 template <int GM, int GN>
@@ -73,7 +53,7 @@ struct LargeTileF64 {
 #pragma unroll
       for (int i = 0; i < GM; i++)
 #pragma unroll
-        for (int j = 0; j < GN; j++) multiply_f64(sum[i][j], a[i], b[j]);
+        for (int j = 0; j < GN; j++) mmci_multiply_f64(sum[i][j], a[i], b[j]);
     }
   }
   __device__ __forceinline__ void leave(double *c, int64_t ldc, int64_t rows, int64_t cols,

@@ -1,10 +1,11 @@
 /* cuda_scan.c: running products of small matrices, and recurrences.
  *
- * Up to 16 rows one launch sweeps over tiles that stay in shared memory. Where that would take many
- * tiles a multiprocessor, passes over larger tiles are faster: one finds their products, which are
- * swept, and another the states. Of more rows, the products of tiles are a shorter scan, whose
- * products of tiles are a shorter one still, until one tile is left: each level is reduced going up
- * and finished going down. */
+ * Up to 16 rows one launch sweeps over tiles that stay in shared memory, or, of 9 to 16 rows where
+ * the chip has tensor cores of doubles, over strands that warps follow, a tile a multiprocessor.
+ * Where that would take many tiles a multiprocessor, passes over larger tiles are faster: one finds
+ * their products, which are swept, and another the states. Of more rows, the products of tiles are
+ * a shorter scan, whose products of tiles are a shorter one still, until one tile is left: each
+ * level is reduced going up and finished going down. */
 #include "base/address.h"
 #include "base/alloc.h"
 #include "device/cuda/cuda_check.h"
@@ -18,6 +19,10 @@ enum { LEAST_CHAIN = 4, MOST_CHAIN = 48, ONE_EACH = 64 };
 /* So many pieces of recurrences a multiprocessor follows at once; a piece has so many factors at
  * least. */
 enum { PIECES_AT_ONCE = 32, LEAST_PIECE = 32 };
+
+/* A strand takes so many factors at least, and at most where a tile has few strands; or where
+ * strands are faster than other kernels, in f64, in f32, and there in many scans of whole tiles. */
+enum { LEAST_STRAND = 2, MOST_OF_FEW = 16, MOST_F64 = 256, MOST_F32 = 48, MOST_OF_SCANS = 8 };
 
 /* A tile of the first level takes so many factors at least; one of another level so many at most,
  * and all that are left where these are few. */
@@ -39,6 +44,7 @@ struct mmci_scan_kernel {
   int64_t run, tiles;
   void *work;
   unsigned *flags;
+  int strands; /* of a tile, where tiles are of strands */
   /* Passes over larger tiles, the products of which are swept; tiles is 0 where there are none. */
   level passes;
   void *parts;
@@ -143,11 +149,33 @@ static int64_t longest(const mmci_scan *scan) {
   return n < 32 && is_f32 ? 4096 : 1024;
 }
 
+/* Cuts scans for strands, a tile a multiprocessor, or one a scan where there are many. Returns
+ * whether that is faster than sweeps and passes, as measured. */
+static bool cut_strands(const mmci_device *device, const mmci_scan *scan, mmci_scan_kernel *out) {
+  const struct cudaDeviceProp *chip = &device->properties;
+  if (!mmci_cuda_strands_can(chip->major, chip->minor, scan->dtype, scan->n)) return false;
+  const int64_t processors = chip->multiProcessorCount, all = scan->length * scan->batch;
+  int64_t run = ceiling(all, processors * MMCI_CUDA_FEW_STRANDS);
+  out->strands = MMCI_CUDA_FEW_STRANDS;
+  if (run > MOST_OF_FEW && scan->batch < processors) {
+    out->strands = MMCI_CUDA_MANY_STRANDS;
+    run = ceiling(all, processors * MMCI_CUDA_MANY_STRANDS);
+  }
+  if (run < LEAST_STRAND) run = LEAST_STRAND;
+  const int64_t tiles = ceiling(scan->length, out->strands * run);
+  out->run = ceiling(scan->length, out->strands * tiles); /* tiles of a scan are alike */
+  out->tiles = tiles;
+  if (scan->dtype == MMC_F64) return out->run <= MOST_F64;
+  const bool whole = mmci_cuda_tiles_can(scan->dtype, scan->n) && scan->batch >= processors;
+  return out->run <= (whole ? MOST_OF_SCANS : MOST_F32);
+}
+
 bool mmci_cuda_scan_supports(const mmci_device *device, const mmci_scan *scan) {
-  (void)device;
   if (scan->rule.semiring != MMC_PLUS_TIMES) return false;
   if (is_recurrence(scan)) return scan->batch < INT32_MAX;
-  if (scan->width != scan->n || scan->has_addend || scan->length > longest(scan)) return false;
+  if (scan->width != scan->n || scan->has_addend) return false;
+  mmci_scan_kernel cut = {0};
+  if (scan->length > longest(scan) && !cut_strands(device, scan, &cut)) return false;
   if (mmci_cuda_walk_can(scan->dtype, scan->n))
     return (double)scan->length * (double)scan->batch < 1e8;
   return mmci_cuda_sweep_can(scan->dtype, scan->n) &&
@@ -329,7 +357,8 @@ static mmc_status take_sweep(mmci_scan_kernel *kernel, mmci_error *error) {
   const int64_t matrix = scan->n * scan->n * (int64_t)mmc_dtype_size(scan->dtype);
   const int64_t chains = tiles > 0 ? mmci_cuda_tiles_chains(scan->dtype, scan->n) : 0;
   size_t work_bytes, flags;
-  mmci_cuda_sweep_room(&sweep, &work_bytes, &flags);
+  (kernel->strands > 0 ? mmci_cuda_strands_room : mmci_cuda_sweep_room)(&sweep, &work_bytes,
+                                                                        &flags);
   const size_t passes_bytes = (size_t)(tiles * (2 + chains) * matrix);
   const size_t all = passes_bytes + work_bytes + flags * sizeof *kernel->flags;
   mmc_status status = mmci_cuda_alloc(kernel->device, all, &kernel->work, error);
@@ -367,7 +396,10 @@ mmc_status mmci_cuda_scan_prepare(mmci_device *device, const mmci_scan *scan,
   } else if (mmci_cuda_walk_can(scan->dtype, scan->n)) {
     kernel->count = cut_levels(device, scan, kernel->levels);
     status = take_levels(kernel, error);
+  } else if (cut_strands(device, scan, kernel)) {
+    status = take_sweep(kernel, error);
   } else {
+    kernel->strands = 0;
     const bool passes = cut_passes(device, scan, &kernel->passes);
     const int64_t length = passes ? kernel->passes.tiles : scan->length;
     kernel->run = run_of(device, scan, length);
@@ -410,6 +442,16 @@ void mmci_cuda_scan_facts(const mmci_scan_kernel *kernel, mmci_scan_facts *out) 
                              .products = products * scan->batch};
     return;
   }
+  if (kernel->strands > 0) {
+    *out = (mmci_scan_facts){.method = "tiles",
+                             .kernel = "scan_strands",
+                             .why =
+                                 "warps follow runs by tensor cores of doubles, and blocks tell "
+                                 "each other their products",
+                             .blocks = kernel->tiles};
+    out->products = (2 * scan->length + 2 * kernel->strands * kernel->tiles) * scan->batch;
+    return;
+  }
   /* Every factor is multiplied twice, and the chains of a tile are joined by a tree. */
   const int64_t chains = mmci_cuda_sweep_shape_of(scan->dtype, scan->n).chains;
   const level *passes = &kernel->passes;
@@ -438,5 +480,6 @@ mmc_status mmci_cuda_scan_enqueue(mmci_queue *queue, const mmci_scan_kernel *ker
   if (kernel->count > 0) return walk_levels(queue, kernel, places, error);
   if (kernel->passes.tiles > 0) return make_passes(queue, kernel, places, error);
   const mmci_cuda_sweep sweep = sweep_of(kernel, places);
-  return mmci_cuda_sweep_run(queue->stream, &sweep, error);
+  return kernel->strands > 0 ? mmci_cuda_strands_run(queue->stream, &sweep, kernel->strands, error)
+                             : mmci_cuda_sweep_run(queue->stream, &sweep, error);
 }

@@ -52,6 +52,15 @@ void mmci_cuda_sweep_room(const mmci_cuda_sweep *pass, size_t *work_bytes, size_
 /* Writes all states. */
 mmc_status mmci_cuda_sweep_run(cudaStream_t stream, const mmci_cuda_sweep *pass, mmci_error *error);
 
+/* The same by tensor cores of doubles, on a chip of such a compute capability: a tile is so many
+ * strands, few or many, of pass->run factors each, which a warp follows. work is of so many bytes,
+ * at a multiple of 16, and there are as many flags, 0 before the first execution. */
+enum { MMCI_CUDA_FEW_STRANDS = 8, MMCI_CUDA_MANY_STRANDS = 16 };
+bool mmci_cuda_strands_can(int major, int minor, mmc_dtype dtype, int64_t n);
+void mmci_cuda_strands_room(const mmci_cuda_sweep *pass, size_t *work_bytes, size_t *flags);
+mmc_status mmci_cuda_strands_run(cudaStream_t stream, const mmci_cuda_sweep *pass, int strands,
+                                 mmci_error *error);
+
 /* A pass over tiles of a long scan: the product of every tile, or every state once the state before
  * each tile is known. What is between is the running products of the tiles, a shorter scan. One
  * tile needs no more than the second. Totals and carries are n x n without gaps, one a tile, all of
