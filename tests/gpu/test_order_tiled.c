@@ -128,6 +128,41 @@ static void test_long(const target *on, int32_t n, int family, uint64_t seed) {
   free(stack);
 }
 
+/* Entries of a long chain's table, where diagonals of tiles overlap on the device's two streams,
+ * are the textbook's of their sub-chains, and every solve's table is the same. */
+static void test_overlaps(const target *on) {
+  enum { N = 4095, SOLVES = 6, SUB_CHAINS = 40, LEAST_LENGTH = 130, LENGTHS = 250 };
+  static int64_t dims[N + 1];
+  static int32_t splits[N];
+  const size_t entries = (size_t)N * (N + 1) / 2, bytes = entries * sizeof(mmc_count);
+  mmc_count *first = malloc(bytes), *table = malloc(bytes);
+  uint64_t seed = 20260;
+  textbook_fill(dims, N, 0, seed);
+  expect(first != NULL && table != NULL, "memory for two tables");
+  for (int t = 0; first != NULL && table != NULL && t < SOLVES; t++) {
+    mmci_error error = {0};
+    mmci_device_order order = {.n = N, .dims = dims, .kernel = "tiled", .splits = splits};
+    order.table = t == 0 ? first : table;
+    expect(solve((void *)on, &order, &error) == MMC_OK, "a long chain is solved");
+    if (t > 0) expect(memcmp(first, table, bytes) == 0, "every solve fills the same table");
+  }
+  for (int t = 0; first != NULL && table != NULL && t < SUB_CHAINS; t++) {
+    const int64_t length = LEAST_LENGTH + (int64_t)(textbook_random(&seed) % LENGTHS);
+    const int64_t i = (int64_t)(textbook_random(&seed) % (uint64_t)(N - length)), j = i + length;
+    textbook book;
+    if (!textbook_solve((int32_t)length, dims + i, &book)) {
+      expect(false, "out of memory");
+      break;
+    }
+    const mmc_count entry = first[textbook_entry(N, (int32_t)i, (int32_t)j)];
+    expect(entry.hi == 0 && entry.lo == book.m[length - 1],
+           "an entry is the textbook's of its sub-chain");
+    textbook_destroy(&book);
+  }
+  free(first);
+  free(table);
+}
+
 /* ---- refusals ---------------------------------------------------------------------------------
  */
 
@@ -175,6 +210,7 @@ static void test_all(const target *on) {
     test_long(on, 4096, LONG_FAMILIES[t], 100 + t);
     test_long(on, 12345, LONG_FAMILIES[t], 200 + t);
   }
+  if (!on->small) test_overlaps(on);
   test_refusals(on);
 }
 

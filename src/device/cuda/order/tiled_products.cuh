@@ -60,7 +60,8 @@ __global__ void __launch_bounds__(SEED_THREADS) seed_tiles(Table<Number> table, 
 #pragma unroll
   for (int c = 0; c < 4; c++) limit[c] = Number::excess_up(x[c], base[c] - row_base);
   store_words<4>(table.cost_tile(I, J) + e, x);
-  store_words<4>(table.limit + (size_t)I * TILE_ENTRIES + e, limit);
+  /* Nobody tests before d = 4, whose limits are written while diagonal 3 is seeded. */
+  if (d >= 4) store_words<4>(table.limit + (size_t)I * TILE_ENTRIES + e, limit);
 }
 
 /* ---- bounds --------------------------------------------------------------------------------- */
