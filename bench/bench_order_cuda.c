@@ -2,8 +2,9 @@
  *
  *     bench_order_cuda FAMILY N KERNEL RUNS [THREADS_PER_BLOCK [BLOCKS_PER_ENTRY]]
  *
- * FAMILY: random (1 to 1000), equal (7), two (1 or 2), rising, falling, valley. The first run,
- * which opens the device, counts only when it takes over a second; no run begins after 20 s.
+ * FAMILY: random (1 to 1000), large (1 to 200,000), equal (7), two (1 or 2), rising, falling,
+ * valley. The first run, which opens the device, counts only when it takes over a second; no run
+ * begins after 20 s.
  * Seconds are the device's own, from the first kernel to the finished table. Every run's count must
  * be Hu and Shing's. */
 #include <mmchain.h>
@@ -36,6 +37,8 @@ static bool fill(const char *family, int64_t n, int64_t *dims) {
     state = state * 16807 % 2147483647; /* Park and Miller 1988 */
     if (strcmp(family, "random") == 0)
       dims[i] = 1 + (int64_t)(state % 1000);
+    else if (strcmp(family, "large") == 0)
+      dims[i] = 1 + (int64_t)(state % 200000);
     else if (strcmp(family, "equal") == 0)
       dims[i] = 7;
     else if (strcmp(family, "two") == 0)

@@ -9,7 +9,8 @@
  * (tiled_products.cuh), so the time depends on the data; never by much on the bad side.
  *
  * The number type follows from an upper bound on every entry of the table: 32-bit integers, FP64 as
- * long as every cost is below 2^53, else 64-bit integers below 2^63. Dims are divided by their
+ * long as every cost is below 2^53, else 64-bit integers below 2^63, whose sums saturate where
+ * candidates may be larger. Dims are divided by their
  * greatest common divisor first. The splits are found again in the table (tiled_walk.cuh). */
 #include <math.h>
 #include <stdlib.h>
@@ -544,9 +545,13 @@ static mmc_status solve_reduced(const Reduced *chain, mmci_device_order *order, 
     order->kernel_used = "tiled f64";
     return solve_on_card<NumberF64>(chain, order, error);
   }
-  if (chain->entry_max < NumberU64::LIMIT) {
+  if (chain->candidate_max < NumberU64::LIMIT && chain->most < NumberU64::DIM_LIMIT) {
     order->kernel_used = "tiled u64";
     return solve_on_card<NumberU64>(chain, order, error);
+  }
+  if (chain->entry_max < NumberSaturating::LIMIT) {
+    order->kernel_used = "tiled u64 saturating";
+    return solve_on_card<NumberSaturating>(chain, order, error);
   }
   return mmci_fail(
       error, MMC_E_UNSUPPORTED,

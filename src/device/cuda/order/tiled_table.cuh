@@ -63,18 +63,18 @@ struct NumberF64 {
   }
 };
 
-/* Holds costs below 2^63; sums that do not fit stay at the top. */
+/* Holds costs when every candidate is below 2^63, and dims below 2^32. */
 struct NumberU64 {
   typedef unsigned long long Value;
   static const uint64_t LIMIT = (uint64_t)1 << 63;
+  static const uint64_t DIM_LIMIT = UINT32_MAX;
   enum { MINIMUM_IS_DEAR = 1 };
   static __device__ __forceinline__ Value infinity() { return ~0ull; }
   static __device__ __forceinline__ Value product(Value p, Value q) {
-    return __umul64hi(p, q) != 0 ? infinity() : p * q;
+    return (Value)(unsigned)p * (unsigned)q;
   }
   static __device__ __forceinline__ Value cost(Value pq, Value r, Value a, Value b) {
-    Value triple = product(pq, r), both = a + b, sum = both + triple;
-    return sum < triple ? infinity() : sum;
+    return pq * (unsigned)r + a + b;
   }
   static __device__ __forceinline__ void lower(Value *entry, Value cost) { atomicMin(entry, cost); }
   static __device__ __forceinline__ float excess_down(Value c, Value w) {
@@ -82,6 +82,17 @@ struct NumberU64 {
   }
   static __device__ __forceinline__ float excess_up(Value c, Value w) {
     return c == infinity() ? (float)INFINITY : __ll2float_ru((long long)(c - w));
+  }
+};
+
+/* Holds costs below 2^63; candidates that do not fit stay at the top. */
+struct NumberSaturating : NumberU64 {
+  static __device__ __forceinline__ Value product(Value p, Value q) {
+    return __umul64hi(p, q) != 0 ? infinity() : p * q;
+  }
+  static __device__ __forceinline__ Value cost(Value pq, Value r, Value a, Value b) {
+    Value triple = product(pq, r), both = a + b, sum = both + triple;
+    return sum < triple ? infinity() : sum;
   }
 };
 
