@@ -193,9 +193,9 @@ static mmc_status time_side(mmci_tuner *tuner, const bench *b, int64_t side,
                             double shares[MMCI_STRUCTURE_PIECES], mmci_error *error) {
   double factors = 0;
   mmc_status status = MMC_OK;
+  for (int p = 0; p < MMCI_STRUCTURE_PIECES; p++) shares[p] = (double)NAN;
   for (int p = 0; p < MMCI_STRUCTURE_PIECES && status == MMC_OK; p++) {
     double seconds, gemm_s;
-    shares[p] = (double)NAN;
     if (!is_there(b, &pieces[p])) continue;
     if (mmci_tuner_spent(tuner))
       return mmci_fail(error, MMC_E_INTERRUPTED, "tuning: the budget is spent");
