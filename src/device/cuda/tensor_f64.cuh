@@ -1,42 +1,39 @@
 /* tensor_f64.cuh: products of tiles of doubles by tensor cores, whose arithmetic of doubles is the
  * native one: exact products, sums rounded to nearest.
  *
- * Lane 4 g + t of a warp holds, of 8 rows, row g of A and C and column g of B; column t of A and
- * row t of B in each four along k; columns 2 t and 2 t + 1 of C. */
+ * Computes sum += a b of 16 x 8 and 8 x 8. Lane 4 g + t of a warp holds rows g and g + 8 of A and
+ * C, columns t and t + 4 of A, rows t and t + 4 and column g of B, columns 2 t and 2 t + 1 of C:
+ * a[h][r] is of row g + 8 r and column t + 4 h, b[h] of row t + 4 h; sum[2 r] and sum[2 r + 1] are
+ * of row g + 8 r. */
 #ifndef MMCI_CUDA_TENSOR_F64_CUH
 #define MMCI_CUDA_TENSOR_F64_CUH
 
 #include "device/cuda/launch.cuh"
 
-/* Computes sum += a b of 8 x 4 and 4 x 8. */
-static __device__ __forceinline__ void mmci_multiply_f64(double (&sum)[2], double a, double b) {
 #ifdef MMCI_EMULATE_CUDA
-  mmci_emulation_machine &m = mmci_emulation();
-  const unsigned rank = mmci_emulation_rank(), warp = rank & ~31u, g = rank % 32 / 4, t = rank % 4;
-  double left[4], right[4];
-  memcpy(&m.exchange[rank], &a, sizeof a);
-  __syncwarp();
-  memcpy(left, &m.exchange[warp + 4 * g], sizeof left);
-  __syncwarp();
-  memcpy(&m.exchange[rank], &b, sizeof b);
-  __syncwarp();
-  for (unsigned c = 0; c < 2; c++) {
-    memcpy(right, &m.exchange[warp + 4 * (2 * t + c)], sizeof right);
-    for (int k = 0; k < 4; k++) sum[c] = fma(left[k], right[k], sum[c]);
+
+static inline void mmci_multiply_f64(double (&sum)[4], const double (&a)[2][2],
+                                     const double (&b)[2]) {
+  enum { WARPS = 32, WARP = 32 };
+  static double left[WARPS][16][8], right[WARPS][8][8];
+  const unsigned rank = mmci_emulation_rank(), warp = rank / WARP, g = rank % WARP / 4,
+                 t = rank % 4;
+  for (unsigned h = 0; h < 2; h++) {
+    for (unsigned r = 0; r < 2; r++) left[warp][g + 8 * r][t + 4 * h] = a[h][r];
+    right[warp][t + 4 * h][g] = b[h];
   }
   __syncwarp();
-#else
-  asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
-               : "+d"(sum[0]), "+d"(sum[1])
-               : "d"(a), "d"(b));
-#endif
+  for (unsigned e = 0; e < 4; e++)
+    for (unsigned k = 0; k < 8; k++)
+      sum[e] = fma(left[warp][g + 8 * (e / 2)][k], right[warp][k][2 * t + e % 2], sum[e]);
+  __syncwarp();
 }
 
-/* Computes sum += a b of 16 x 8 and 8 x 8: a[h][r] is of row g + 8 r and column t + 4 h, b[h] of
- * row t + 4 h; sum[2 r] and sum[2 r + 1] are of row g + 8 r. */
+#else
+
 static __device__ __forceinline__ void mmci_multiply_f64(double (&sum)[4], const double (&a)[2][2],
                                                          const double (&b)[2]) {
-#if !defined MMCI_EMULATE_CUDA && __CUDA_ARCH__ >= 900
+#if __CUDA_ARCH__ >= 900
   asm volatile(
       "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
@@ -44,14 +41,15 @@ static __device__ __forceinline__ void mmci_multiply_f64(double (&sum)[4], const
       : "d"(a[0][0]), "d"(a[0][1]), "d"(a[1][0]), "d"(a[1][1]), "d"(b[0]), "d"(b[1]));
 #else
 #pragma unroll
-  for (int half = 0; half < 2; half++) {
-    double part[2] = {sum[2 * half], sum[2 * half + 1]};
-#pragma unroll
-    for (int h = 0; h < 2; h++) mmci_multiply_f64(part, a[h][half], b[h]);
-    sum[2 * half] = part[0];
-    sum[2 * half + 1] = part[1];
+  for (int part = 0; part < 4; part++) {
+    const int half = part % 2;
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+                 : "+d"(sum[2 * half]), "+d"(sum[2 * half + 1])
+                 : "d"(a[part / 2][half]), "d"(b[part / 2]));
   }
 #endif
 }
+
+#endif
 
 #endif
