@@ -10,7 +10,9 @@ from . import _mmchain, _shapes
 
 _names = {"float16": "f16", "float32": "f32", "float64": "f64", "complex64": "c64"}
 _names["complex128"] = "c128"
-_dtypes = {name: cupy.dtype(dtype) for dtype, name in _names.items()}
+_integers = {f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)}
+_integers.update({f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)}, bool="bool")
+_dtypes = {name: cupy.dtype(dtype) for dtype, name in [*_names.items(), *_integers.items()]}
 
 
 def _capsule(array: Any) -> Any:
@@ -98,7 +100,8 @@ def multiply(
     if out is not None:
         _check_out(out, chain, dtype)
     with arrays[0].device:
-        if dtype.name in _names:
+        of_one = dtype.name in _integers and all(array.dtype == dtype for array in arrays)
+        if dtype.name in _names or of_one:
             arrays = _shapes.once(lambda array: array.astype(dtype, copy=False), arrays)
             return _direct(plan, chain, arrays, out, (objective, device, precision))
         if dtype.kind not in "biu":

@@ -407,7 +407,7 @@ def multiply(
     if gradients and out is not None:
         raise RuntimeError("out: expected None, as a factor requires a gradient")
     plain = all(map(_has_memory, tensors)) and not _transforms_active()
-    if plain and dtype in _names:
+    if plain and (dtype in _names or (dtype in _integers and tensors[0].is_cuda)):
         if not gradients:
             return _direct(plan, tensors, out, options)
         if not by_own and tensors[0].is_cpu and dtype in _plain_on_cpu and device in (None, "cpu"):

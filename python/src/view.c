@@ -102,7 +102,6 @@ static int read_tensor(const dl_tensor *tensor, mmcp_view *out) {
       break;
     case DL_CUDA:
     case DL_CUDA_MANAGED:
-      if (out->dtype >= MMC_I8) return 0; /* integers are multiplied on the CPU alone */
       out->device = tensor->device.id;
       break;
     default:
