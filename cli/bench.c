@@ -37,6 +37,8 @@ static const char help[] =
     "  --precision P native (when left out), faithful or fast\n"
     "  --reproducible\n"
     "               the same bits on every device, by any number of threads\n"
+    "  --tolerance X\n"
+    "               as little work as surely keeps results within X of the factors' lengths\n"
     "  --seconds S  how long to measure a chain; 1 when left out, and 5 runs at least\n"
     "  --energy     measure the joules of each method too, for two seconds, or say why not\n"
     "  --meter NAME --energy by another meter than the device's; see mmchain info\n"
@@ -57,6 +59,7 @@ static const struct option options[] = {
     {"dtype", required_argument, NULL, OPTION_DTYPE},
     {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
     {"reproducible", no_argument, NULL, CLI_OPTION_REPRODUCIBLE},
+    {"tolerance", required_argument, NULL, CLI_OPTION_TOLERANCE},
     {"seconds", required_argument, NULL, OPTION_SECONDS},
     {"energy", no_argument, NULL, CLI_OPTION_ENERGY},
     {"meter", required_argument, NULL, CLI_OPTION_METER},
@@ -211,6 +214,7 @@ static int run(cli_call *call, int argc, char **argv) {
   b.plan_options.location = MMC_DEVICE;
   const char *suite_path = NULL, *dtype = NULL;
   bool json = false, reproducible = false;
+  const char *tolerance = NULL;
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
     switch (code) {
       case OPTION_SUITE:
@@ -234,6 +238,9 @@ static int run(cli_call *call, int argc, char **argv) {
       case CLI_OPTION_REPRODUCIBLE:
         reproducible = true;
         break;
+      case CLI_OPTION_TOLERANCE:
+        tolerance = optarg;
+        break;
       case OPTION_DTYPE:
         dtype = optarg;
         break;
@@ -256,7 +263,7 @@ static int run(cli_call *call, int argc, char **argv) {
         return CLI_BAD;
     }
   }
-  if (!cli_reproducible(call, reproducible, &b.plan_options.precision)) return CLI_BAD;
+  if (!cli_arithmetic(call, reproducible, tolerance, &b.plan_options.precision)) return CLI_BAD;
   if (b.max_slowdown > 0 && strcmp(b.objective, "energy") != 0)
     return cli_fail(call, CLI_BAD, "--max-slowdown: expected --for energy with it");
   cli_suite suite = {0};

@@ -68,6 +68,8 @@ static const char options_help[] =
     "  --reproducible       the same bits on every device, by any number of threads, in any "
     "batch\n"
     "                       and memory: see docs/reproducible.md\n"
+    "  --tolerance X        as little work as surely keeps the result within X of the product of\n"
+    "                       the factors' lengths: docs/faithful.md\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
     "  --order ORDER        the order itself, as plan prints it: '((A1 A2) (A3 A4))'\n"
     "  --mod P              integers modulo P, 1 to 2^63 - 1: i64 unless all files are u64\n"
@@ -117,6 +119,7 @@ static const struct option options[] = {
     {"device-memory", required_argument, NULL, CLI_OPTION_DEVICE_MEMORY},
     {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
     {"reproducible", no_argument, NULL, CLI_OPTION_REPRODUCIBLE},
+    {"tolerance", required_argument, NULL, CLI_OPTION_TOLERANCE},
     {"max-slowdown", required_argument, NULL, CLI_OPTION_MAX_SLOWDOWN},
     {"explain", no_argument, NULL, OPTION_EXPLAIN},
     {"check", no_argument, NULL, OPTION_CHECK},
@@ -552,6 +555,7 @@ static const char *default_objective(const mmc_plan_options *options, mmc_semiri
 static int run(cli_call *call, int argc, char **argv) {
   multiplication job = {.plan_options = MMC_PLAN_OPTIONS_INIT};
   bool reproducible = false;
+  const char *tolerance = NULL;
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
     switch (code) {
       case CLI_OPTION_OUT:
@@ -608,6 +612,9 @@ static int run(cli_call *call, int argc, char **argv) {
       case CLI_OPTION_REPRODUCIBLE:
         reproducible = true;
         break;
+      case CLI_OPTION_TOLERANCE:
+        tolerance = optarg;
+        break;
       case CLI_OPTION_MAX_SLOWDOWN:
         if (!cli_slowdown(call, optarg, &job.plan_options.max_slowdown)) return CLI_BAD;
         break;
@@ -627,7 +634,7 @@ static int run(cli_call *call, int argc, char **argv) {
         return CLI_BAD;
     }
   }
-  if (!cli_reproducible(call, reproducible, &job.plan_options.precision)) return CLI_BAD;
+  if (!cli_arithmetic(call, reproducible, tolerance, &job.plan_options.precision)) return CLI_BAD;
   if (cli_on_team(job.plan_options.device))
     return multiply_on_team(call, &job, argc - optind, argv + optind);
   if (job.plan_options.objective == NULL && job.plan_path == NULL)

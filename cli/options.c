@@ -47,6 +47,7 @@ static const struct {
     {"memory limit", "memory-limit"},
     {"device memory", "device-memory"},
     {"precision", "precision"},
+    {"tolerance", "tolerance"},
     {"objective", "for"},
     {"fuse", "fuse"},
     {"on_chip_words", "on-chip"},
@@ -228,13 +229,26 @@ static bool decimal(const char *text, double least, double *out) {
   return fine;
 }
 
-bool cli_reproducible(const cli_call *call, bool reproducible, const char **precision) {
-  if (!reproducible) return true;
-  if (*precision != NULL && strcmp(*precision, "fast") == 0) {
+bool cli_arithmetic(const cli_call *call, bool reproducible, const char *tolerance,
+                    const char **precision) {
+  const char *name = *precision;
+  if (reproducible && name != NULL && strcmp(name, "fast") == 0) {
     cli_fail(call, CLI_BAD, "--reproducible: expected no --precision fast with it");
     return false;
   }
-  *precision = "reproducible";
+  if (tolerance != NULL && (reproducible || (name != NULL && strcmp(name, "faithful") != 0))) {
+    cli_fail(call, CLI_BAD, "--tolerance: expected no %s with it",
+             reproducible ? "--reproducible" : "--precision but faithful");
+    return false;
+  }
+  double value;
+  if (tolerance != NULL && !(decimal(tolerance, 0, &value) && value > 0 && value < 1)) {
+    cli_fail(call, CLI_BAD, "--tolerance: expected a number above 0 and below 1, got '%s'",
+             tolerance);
+    return false;
+  }
+  if (reproducible) *precision = "reproducible";
+  if (tolerance != NULL) *precision = tolerance;
   return true;
 }
 

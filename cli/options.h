@@ -18,6 +18,7 @@ enum {
   CLI_OPTION_DEVICE_MEMORY,
   CLI_OPTION_PRECISION,
   CLI_OPTION_REPRODUCIBLE,
+  CLI_OPTION_TOLERANCE,
   CLI_OPTION_JSON,
   CLI_OPTION_ENERGY,
   CLI_OPTION_METER,
@@ -39,9 +40,10 @@ bool cli_number(const cli_call *call, const char *name, const char *text, int64_
 bool cli_seconds(const cli_call *call, const char *name, const char *text, double *out);
 /* Reads --max-slowdown: a decimal number, 1 or more. */
 bool cli_slowdown(const cli_call *call, const char *text, double *out);
-/* Lets precision be what --precision, or NULL, and --reproducible say together. Returns false where
- * they contradict each other, after saying so. */
-bool cli_reproducible(const cli_call *call, bool reproducible, const char **precision);
+/* Lets precision be what --precision, --reproducible and --tolerance say together, where NULL is
+ * one that was not given. Returns false where they contradict each other, after saying so. */
+bool cli_arithmetic(const cli_call *call, bool reproducible, const char *tolerance,
+                    const char **precision);
 /* Reads --semiring: one of the names of mmc_semiring_name(). */
 bool cli_semiring(const cli_call *call, const char *text, mmc_semiring *out);
 /* Reads bytes: a whole number with K, M, G or T (powers of 1000) or KiB, MiB, GiB or TiB (of

@@ -30,6 +30,8 @@ static const char help[] =
     "  --reproducible       the same bits on every device, by any number of threads, in any "
     "batch\n"
     "                       and memory: docs/reproducible.md says what it costs\n"
+    "  --tolerance X        as little work as surely keeps the result within X of the product of\n"
+    "                       the factors' lengths: docs/faithful.md\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
     "  --order ORDER        the order itself, as plan prints it: '((A1 A2) (A3 A4))'\n"
     "  --memory-limit BYTES workspace that the intermediates may take; 64M, 2GiB\n"
@@ -75,6 +77,7 @@ static const struct option options[] = {
     {"device-memory", required_argument, NULL, CLI_OPTION_DEVICE_MEMORY},
     {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
     {"reproducible", no_argument, NULL, CLI_OPTION_REPRODUCIBLE},
+    {"tolerance", required_argument, NULL, CLI_OPTION_TOLERANCE},
     {"max-slowdown", required_argument, NULL, CLI_OPTION_MAX_SLOWDOWN},
     {"ranks", required_argument, NULL, OPTION_RANKS},
     {"all-ranks", no_argument, NULL, OPTION_ALL_RANKS},
@@ -167,6 +170,7 @@ static int run(cli_call *call, int argc, char **argv) {
   mmc_plan_options plan_options = MMC_PLAN_OPTIONS_INIT;
   mmc_team_options team_options = MMC_TEAM_OPTIONS_INIT;
   bool json = false, dot = false, table = false, reproducible = false;
+  const char *tolerance = NULL;
   const char *svg = NULL;
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
     switch (code) {
@@ -195,6 +199,9 @@ static int run(cli_call *call, int argc, char **argv) {
         break;
       case CLI_OPTION_REPRODUCIBLE:
         reproducible = true;
+        break;
+      case CLI_OPTION_TOLERANCE:
+        tolerance = optarg;
         break;
       case CLI_OPTION_MAX_SLOWDOWN:
         if (!cli_slowdown(call, optarg, &plan_options.max_slowdown)) return CLI_BAD;
@@ -237,7 +244,7 @@ static int run(cli_call *call, int argc, char **argv) {
         return CLI_BAD;
     }
   }
-  if (!cli_reproducible(call, reproducible, &plan_options.precision)) return CLI_BAD;
+  if (!cli_arithmetic(call, reproducible, tolerance, &plan_options.precision)) return CLI_BAD;
   if (cli_on_team(plan_options.device)) {
     if (dot || table || svg != NULL)
       return cli_fail(call, CLI_BAD, "--on: %s takes no --dot, --svg and --table",

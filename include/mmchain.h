@@ -397,7 +397,10 @@ typedef struct mmc_plan_options {
    * "fast": also TF32, for f32 and c64 on a GPU.
    * "reproducible": the bits of the result depend on the factors and the order alone, not on the
    * device, threads, batch, memory or layouts: every element is one chain of fused multiply-adds
-   * (docs/reproducible.md). Factors that are inverses are E_UNSUPPORTED. */
+   * (docs/reproducible.md). Factors that are inverses are E_UNSUPPORTED.
+   * Or a tolerance, as "1e-10": the result may be off by so much of the product of the lengths of
+   * all factors (their Frobenius norms). What is fastest of that which surely is nearer is taken,
+   * on a Hopper GPU for f64 and c128 as few products of bytes as do; see mmc_plan_error_bound(). */
   const char *precision;
   /* Where factors and result will be, to judge what must fit into the device's memory. Executing
    * with others works too. */
@@ -558,6 +561,11 @@ MMC_API mmc_status mmc_plan_step_traffic(const mmc_plan *plan, int64_t index,
 /* Returns the seconds that a plan for "time" or "energy" is predicted to take, or one for "flops"
  * over a semiring where the device tells them; NaN for others. */
 MMC_API double mmc_plan_predicted_seconds(const mmc_plan *plan);
+
+/* Returns what the result of a plan with a tolerance is off by at most, as a part of the product of
+ * the factors' lengths, as long as nothing overflows or vanishes; it may be more than the tolerance
+ * where no arithmetic of the dtype on the device is surely as exact. NaN for other plans. */
+MMC_API double mmc_plan_error_bound(const mmc_plan *plan);
 
 /* What single products are predicted by where they were not measured: the peak and the bandwidth
  * that bound them, and how long a call takes besides. */

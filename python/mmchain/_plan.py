@@ -387,6 +387,7 @@ def plan(
     order: Any = None,
     checked: bool = False,
     mod: Optional[int] = None,
+    tolerance: Optional[float] = None,
 ) -> Plan:
     """Plans a chain.
 
@@ -399,7 +400,7 @@ def plan(
         must in `execute`.
     dtype : optional
         Of the elements: float64, or what the arrays are promoted to, when it is None.
-    objective, device, precision : as for `multi_dot`
+    objective, device, precision, tolerance : as for `multi_dot`
     solver : str
         "auto", "hu-shing", "table", "brute" or "left-to-right".
     memory_limit : int, optional
@@ -427,6 +428,7 @@ def plan(
         source = _with_rule(chain_text(chain, dtype)[0], checked, mod)
     device = here if device is None else device
     given = None if order is None else order_text(order)
+    arithmetic = precision if tolerance is None else _shapes.within(tolerance, precision)
     return Plan(
-        source, objective, device, precision, solver, memory_limit, max_slowdown, on_device, given
+        source, objective, device, arithmetic, solver, memory_limit, max_slowdown, on_device, given
     )

@@ -122,6 +122,16 @@ def repeats(arrays: Sequence[Any]) -> str:
     return "=" + ",".join(map(str, same)) if len(first) < len(arrays) else ""
 
 
+def within(tolerance: float, precision: str) -> str:
+    """The precision that the library calls a tolerance by."""
+    if precision not in ("native", "faithful"):
+        raise ValueError(f"tolerance: expected no precision but faithful with it, got {precision}")
+    value = float(tolerance)
+    if not 0 < value < 1:
+        raise ValueError(f"tolerance: expected a number above 0 and below 1, got {tolerance!r}")
+    return repr(value)
+
+
 def expect_own(precision: str) -> None:
     """Where a product is left to another library: raises a TypeError if its bits must be ours."""
     if precision == "reproducible":

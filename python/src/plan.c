@@ -502,6 +502,11 @@ static PyObject *plan_seconds(mmcp_plan *self, void *unused) {
   return mmcp_plan_ensure(self) < 0 ? NULL : number_or_none(mmc_plan_predicted_seconds(self->plan));
 }
 
+static PyObject *plan_error_bound(mmcp_plan *self, void *unused) {
+  (void)unused;
+  return mmcp_plan_ensure(self) < 0 ? NULL : number_or_none(mmc_plan_error_bound(self->plan));
+}
+
 static PyObject *plan_joules(mmcp_plan *self, void *unused) {
   (void)unused;
   return mmcp_plan_ensure(self) < 0 ? NULL : number_or_none(mmc_plan_predicted_joules(self->plan));
@@ -538,6 +543,10 @@ static PyGetSetDef plan_properties[] = {
     {"chain", (getter)plan_chain, NULL, "The chain's text form.", NULL},
     {"workspace_bytes", (getter)plan_workspace, NULL, "Bytes held for intermediates.", NULL},
     {"multiplications", (getter)plan_multiplications, NULL, "Exact count.", NULL},
+    {"error_bound", (getter)plan_error_bound, NULL,
+     "What the result is off by at most, as a part of the product of the factors' Frobenius norms; "
+     "None without a tolerance.",
+     NULL},
     {"predicted_seconds", (getter)plan_seconds, NULL,
      "What it is predicted to take; None when the objective is neither time nor energy.", NULL},
     {"predicted_joules", (getter)plan_joules, NULL,

@@ -545,3 +545,28 @@ def test_messages_name_the_argument(call, message):
 
 def test_memory_limit_of_numpy():
     assert mmchain.plan("2x3x4", memory_limit=np.int64(1000)).multiplications == 24
+
+
+def test_tolerance(tmp_path):
+    arrays = [np.random.default_rng(5).standard_normal((30, 40)) for _ in range(1)]
+    arrays.append(arrays[0].T @ arrays[0])
+    lengths = np.prod([np.linalg.norm(array) for array in arrays])
+    plan = mmchain.plan(arrays, tolerance=1e-10)
+    assert 0 < plan.error_bound <= 1e-10
+    exact = arrays[0] @ arrays[1]
+    for result in (plan.execute(arrays), mmchain.multi_dot(arrays, tolerance=1e-10)):
+        assert np.linalg.norm(result - exact) <= 1e-10 * lengths
+    assert mmchain.plan(arrays).error_bound is None
+    assert mmchain.plan("f32:30x40x50", tolerance=1e-10).error_bound > 1e-10
+    assert mmchain.plan("i64:30x40x50", tolerance=1e-10).error_bound == 0
+    plan.save(tmp_path / "plan.json")
+    assert mmchain.load_plan(tmp_path / "plan.json").error_bound == plan.error_bound
+    for tolerance in (0, 1, -1e-3, float("nan")):
+        with pytest.raises(ValueError, match="tolerance: expected"):
+            mmchain.multi_dot(arrays, tolerance=tolerance)
+    with pytest.raises(ValueError, match="tolerance: expected"):
+        mmchain.plan(arrays, tolerance=1e-3, precision="fast")
+    with pytest.raises(ValueError, match="tolerance"):
+        mmchain.multi_dot(arrays, tolerance=1e-3, semiring="max-plus")
+    with pytest.raises(ValueError, match="tolerance: expected"):
+        mmchain.plan("9x9x9:inv,N", tolerance=1e-3)

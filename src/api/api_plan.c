@@ -107,9 +107,11 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
   if (status == MMC_OK)
     status = mmci_opened_check_rule(&plan->on, chain->dtype, &chain->rule, error);
   const mmci_objective *objective;
+  double tolerance = 0;
   if (status == MMC_OK) status = mmci_objective_read(options->objective, &objective, error);
   if (status == MMC_OK) status = mmci_planner_check(objective, options, error);
-  if (status == MMC_OK) status = mmci_precision_read(options->precision, &plan->precision, error);
+  if (status == MMC_OK)
+    status = mmci_precision_read_tolerance(options->precision, &plan->precision, &tolerance, error);
   if (status == MMC_OK && options->scaled)
     status = check_scaled(chain, objective, &plan->on, plan->precision, error);
   if (status == MMC_OK && chain->rule.semiring != MMC_PLUS_TIMES)
@@ -117,7 +119,7 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
   if (status == MMC_OK)
     status = mmci_planner_plan(objective, chain, options, &plan->on,
                                plan->gang != NULL ? plan->gang->name : plan->on.name,
-                               context->wisdom, &plan->precision, &plan->plan, error);
+                               context->wisdom, &plan->precision, tolerance, &plan->plan, error);
   if (status == MMC_OK && plan->gang != NULL) {
     status = plan_cards(plan, options, error);
     if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
@@ -197,6 +199,10 @@ mmc_count mmc_plan_step_multiplications(const mmc_plan *plan, int64_t index) {
 const char *mmc_plan_step_kernel(const mmc_plan *plan, int64_t index) {
   if (plan == NULL || index < 0 || index >= mmc_plan_step_count(plan)) return "";
   return plan->plan.steps[index].kernel;
+}
+
+double mmc_plan_error_bound(const mmc_plan *plan) {
+  return plan != NULL && plan->plan.tolerance > 0 ? plan->plan.error_bound : (double)NAN;
 }
 
 double mmc_plan_predicted_seconds(const mmc_plan *plan) {

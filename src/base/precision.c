@@ -1,5 +1,6 @@
 #include "base/precision.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const char *mmci_precision_name(mmci_precision precision) {
@@ -18,4 +19,17 @@ mmc_status mmci_precision_read(const char *name, mmci_precision *out, mmci_error
   }
   return mmci_fail_argument(error, MMC_E_ARG, "precision",
                             "expected native, faithful, fast or reproducible, got '%s'", name);
+}
+
+mmc_status mmci_precision_read_tolerance(const char *name, mmci_precision *out, double *tolerance,
+                                         mmci_error *error) {
+  *tolerance = 0;
+  if (name == NULL || strchr("0123456789.+-", name[0]) == NULL || name[0] == '\0')
+    return mmci_precision_read(name, out, error);
+  char *end;
+  *tolerance = strtod(name, &end);
+  *out = MMCI_FAITHFUL;
+  if (*end == '\0' && *tolerance > 0 && *tolerance < 1) return MMC_OK;
+  return mmci_fail_argument(error, MMC_E_ARG, "tolerance",
+                            "expected a number above 0 and below 1, got '%s'", name);
 }

@@ -21,5 +21,9 @@ typedef enum mmci_precision {
 const char *mmci_precision_name(mmci_precision precision);
 /* Reads the option; NULL stands for native. Returns: E_ARG. */
 mmc_status mmci_precision_read(const char *name, mmci_precision *out, mmci_error *error);
+/* Reads the option, or a tolerance, a number above 0 and below 1, which is MMCI_FAITHFUL;
+ * *tolerance is 0 where there is none. Returns: E_ARG. */
+mmc_status mmci_precision_read_tolerance(const char *name, mmci_precision *out, double *tolerance,
+                                         mmci_error *error);
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef MMCI_GEMM_H
 #define MMCI_GEMM_H
 
+#include "base/dtype.h"
 #include "base/precision.h"
 #include "base/wide.h"
 
@@ -19,11 +20,15 @@ typedef struct mmci_form {
 /* By which arithmetic a product is computed. What sums of integers do beyond their dtype: they wrap
  * around, are an error, or are taken modulo a number; bool knows neither. And what sums and
  * products of elements are, see mmc_semiring; products over or-and are those of bool, whose rule
- * says nothing. */
+ * says nothing. And how far from exact a MMCI_FAITHFUL product of numbers may be, which then need
+ * not be as accurate as a native one. */
 typedef struct mmci_rule {
   uint64_t modulus; /* 0 means that there is none; else 1 to 2^63 - 1, and no more than dtype has */
   bool checked;     /* enqueue returns E_OVERFLOW where an element of C exceeds the dtype */
   mmc_semiring semiring; /* MMC_PLUS_TIMES, or one that has no modulus and is not checked */
+  /* What an element may be off by, as a part of the length of its row of A times that of its column
+   * of B; 0 where nothing is said. */
+  double tolerance;
 } mmci_rule;
 
 /* C = A B, or C += A B when accumulate. C is m x n, row-major; A is m x k, B is k x n; all sizes
@@ -55,6 +60,22 @@ static inline double mmci_gemm_mkn(const mmci_gemm *gemm) {
 /* These return the flops, and the bytes of one passage over every matrix, of all the batch. */
 double mmci_gemm_flops(const mmci_gemm *gemm);
 double mmci_gemm_bytes(const mmci_gemm *gemm);
+
+/* Returns what an element of the product in its dtype's own arithmetic is off by at most, as a
+ * tolerance, whatever the order of its sums; 0 for integers. A sum of k products, each of which is
+ * rounded, is off by k u / (1 - k u) of the magnitudes' sum at most. Real and imaginary parts are
+ * sums of twice as many. Some more are for what is added to, and for sums that are cut. */
+static inline double mmci_gemm_error_bound(const mmci_gemm *gemm) {
+  enum { MORE = 8 };
+  if (mmci_dtype_is_integer(gemm->dtype)) return 0;
+  const bool is_double = gemm->dtype == MMC_F64 || gemm->dtype == MMC_C128;
+  const double u = is_double ? 0x1p-53 : 0x1p-24;
+  const double k = (double)gemm->k * (mmci_dtype_is_complex(gemm->dtype) ? 2 : 1) + MORE;
+  const double sum = k * u < 0.5 ? k * u / (1 - k * u) : 1;
+  if (mmci_dtype_is_complex(gemm->dtype)) return 1.4143 * sum;
+  if (gemm->dtype == MMC_F16) return sum + 0x1p-11 * (1 + sum);
+  return gemm->dtype == MMC_BF16 ? sum + 0x1p-8 * (1 + sum) : sum;
+}
 
 /* Returns the form of an operand that is rows x cols after its op, without gaps. */
 mmci_form mmci_form_tight(mmc_dtype dtype, int64_t rows, int64_t cols, mmc_op op);

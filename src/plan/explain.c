@@ -265,6 +265,22 @@ static void put_steps(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text, "... and %" PRId32 " more steps\n", count - TEXT_STEPS);
 }
 
+/* Writes what the result is off by at most, where a tolerance was given. */
+static void put_tolerance(const mmci_plan *plan, mmci_text *text) {
+  if (plan->tolerance == 0) return;
+  mmci_text_printf(text, "tolerance        %g asked; ", plan->tolerance);
+  if (plan->error_bound == 0)
+    mmci_text_printf(text, "the result is exact\n");
+  else if (plan->error_bound <= plan->tolerance)
+    mmci_text_printf(text, "off by at most %.2g of the product of the factors' lengths\n",
+                     plan->error_bound);
+  else
+    mmci_text_printf(text,
+                     "not sure of it, with no arithmetic of %s here: off by at most %.2g of the "
+                     "product of the factors' lengths\n",
+                     mmc_dtype_name(plan->chain->dtype), plan->error_bound);
+}
+
 static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
   mmci_text_printf(text, "chain            ");
   mmc_chain_write(plan->chain, mmci_write_to_text, text);
@@ -287,6 +303,7 @@ static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_erro
                    plan->workspace_bytes, plan->device);
   if (strcmp(plan->precision, "native") != 0)
     mmci_text_printf(text, "precision        %s\n", plan->precision);
+  put_tolerance(plan, text);
   put_residence(plan, text);
   put_groups(plan, text);
   put_steps(plan, text);
@@ -415,7 +432,11 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
   mmci_text_printf(text, ", \"objective\": \"%s\", \"solver\": \"%s\", \"device\": ",
                    plan->explainer->objective, plan->solver);
   mmci_text_json_string(text, plan->device);
-  mmci_text_printf(text, ", \"precision\": \"%s\", \"order\": \"", plan->precision);
+  if (plan->tolerance > 0)
+    mmci_text_printf(text, ", \"precision\": \"%.15g\", \"error_bound\": %.6g, \"order\": \"",
+                     plan->tolerance, plan->error_bound);
+  else
+    mmci_text_printf(text, ", \"precision\": \"%s\", \"order\": \"", plan->precision);
   mmc_status status = put_order(plan, text, error);
   if (status != MMC_OK) return status;
   mmci_text_printf(text, "\"");

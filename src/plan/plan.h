@@ -94,7 +94,10 @@ typedef struct mmci_plan {
   uint64_t scratch_bytes; /* part of resident_bytes: what prepared products hold for themselves */
   bool crowded;           /* scratch_bytes do not fit and are in no other number here */
   const char *precision;  /* static text: the precision's name */
-  mmci_variants variants; /* what the recipes' texts call the device's variants */
+  /* What the result may be off by, as a part of the product of the factors' lengths, and what it is
+   * off by at most; 0 where no tolerance was given. */
+  double tolerance, error_bound;
+  mmci_variants variants;      /* what the recipes' texts call the device's variants */
   mmci_recipe *kernel_recipes; /* the steps' recipes, when a kernel was asked for; else NULL */
   const struct mmci_explainer *explainer; /* what the objective explains, see explain.h */
   bool scaled; /* results have exponents, and steps are executed one by one */

@@ -157,6 +157,11 @@ mmci_gemm mmci_step_gemm(const mmci_plan *plan, const mmci_opened *on, mmci_prec
   return gemm;
 }
 
+double mmci_offers_error_bound(const mmci_opened *on, const mmci_gemm *gemm) {
+  return on->ops->error_bound != NULL ? on->ops->error_bound(on->device, gemm)
+                                      : mmci_gemm_error_bound(gemm);
+}
+
 mmc_status mmci_offers_product(const mmci_opened *on, const mmci_gemm *gemm, bool *out,
                                mmci_error *error) {
   mmci_kernel *kernel;

@@ -249,22 +249,56 @@ static mmc_status plan_both(const mmci_objective *objective, const char *device,
   return MMC_OK;
 }
 
+/* ---- tolerances ------------------------------------------------------------------------------ */
+
+/* Where every product of a tree is off by so much of its operands' lengths, or less, their errors
+ * add up to this part of all factors' lengths, times 1 and little more. */
+static double compounded(double each, int32_t products) {
+  return expm1(products * log1p(each));
+}
+
+static mmc_status check_tolerance(const mmci_planning *p, mmci_error *error) {
+  if (mmci_chain_has_inverses(p->chain))
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "tolerance",
+                              "expected no factors that are inverses with it");
+  if (p->options->scaled || p->chain->rule.semiring != MMC_PLUS_TIMES)
+    return mmci_fail_argument(error, MMC_E_ARG, "tolerance", "expected none with %s",
+                              p->options->scaled ? "scaled" : "a semiring");
+  return MMC_OK;
+}
+
+/* Finds what the result is off by at most: all products count as the worst. */
+static void bound_error(const mmci_planning *p, double tolerance, mmci_plan *plan) {
+  double most = 0;
+  plan->tolerance = tolerance;
+  for (int32_t s = 0; s < plan->step_count; s++) {
+    const mmci_gemm gemm = mmci_step_gemm(plan, p->on, p->precision, s);
+    most = fmax(most, mmci_offers_error_bound(p->on, &gemm));
+  }
+  plan->error_bound = compounded(most, plan->chain->n - 1);
+}
+
 mmc_status mmci_planner_plan(const mmci_objective *objective, const mmc_chain *chain,
                              const mmc_plan_options *options, const struct mmci_opened *on,
                              const char *device, mmci_wisdom *wisdom, mmci_precision *precision,
-                             mmci_plan *out, mmci_error *error) {
-  mmci_planning p = {.chain = chain,
+                             double tolerance, mmci_plan *out, mmci_error *error) {
+  mmc_chain within = *chain; /* the same, with what a product may be off by */
+  if (tolerance > 0 && chain->n > 1)
+    within.rule.tolerance = expm1(log1p(tolerance) / (chain->n - 1));
+  mmci_planning p = {.chain = &within,
                      .options = options,
                      .solver = solver_of(options),
                      .on = on,
                      .wisdom = wisdom,
                      .precision = *precision};
   mmc_status status = mmci_traffic_request_read(options, &p.traffic, error);
+  if (status == MMC_OK && tolerance > 0) status = check_tolerance(&p, error);
   if (status == MMC_OK && options->order != NULL)
     status = mmci_tree_read(options->order, chain->n, &p.given, error);
   if (status == MMC_OK) status = plan_both(objective, device, &p, error);
   mmci_tree_destroy(&p.given);
   if (status != MMC_OK) return status;
+  if (tolerance > 0) bound_error(&p, tolerance, &p.plan);
   *precision = p.precision;
   *out = p.plan;
   return MMC_OK;

@@ -16,11 +16,11 @@ mmc_status mmci_planner_check(const mmci_objective *objective, const mmc_plan_op
                               mmci_error *error);
 
 /* Plans the chain for the device, which must stay. options has this library's size and is checked.
- * *precision is the one asked for, and on return the one to be used. Returns what mmc_plan_create()
- * does. */
+ * *precision is the one asked for, and on return the one to be used; tolerance is what the result
+ * may be off by, 0 where nothing was said. Returns what mmc_plan_create() does. */
 mmc_status mmci_planner_plan(const mmci_objective *objective, const mmc_chain *chain,
                              const mmc_plan_options *options, const struct mmci_opened *on,
                              const char *device, mmci_wisdom *wisdom, mmci_precision *precision,
-                             mmci_plan *out, mmci_error *error);
+                             double tolerance, mmci_plan *out, mmci_error *error);
 
 #endif

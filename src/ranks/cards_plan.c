@@ -198,6 +198,7 @@ static const char *only_alone(const mmci_cards_problem *x) {
   if (plan->step_count > MOST_STEPS) return "a chain of so many products is for one card";
   if (x->precision == MMCI_REPRODUCIBLE) return "reproducible plans are for one card";
   if (plan->chain->rule.checked) return "checked integers are for one card";
+  if (plan->chain->rule.modulus != 0) return "integers modulo a number are for one card";
   if (plan->chain->rule.semiring != MMC_PLUS_TIMES) return "semirings are for one card";
   return NULL;
 }

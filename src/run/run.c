@@ -234,6 +234,14 @@ static bool is_host_copy(const mmci_run *run, const mmc_matrix *factors, const m
   return factors[0].location == MMC_HOST && out->location == MMC_HOST;
 }
 
+/* Refuses a chain of one factor that is copied within the device's memory and would have to be
+ * reduced. */
+static mmc_status check_copy(const mmci_run *run, mmci_error *error) {
+  if (run->plan->chain->n > 1 || run->plan->chain->rule.modulus == 0) return MMC_OK;
+  return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "factors",
+                            "expected a single one modulo a number in the host's memory");
+}
+
 static mmc_status copy_on_host(const mmci_run *run, const mmc_matrix *factors,
                                const mmc_matrix *out, mmci_error *error) {
   const mmc_chain *chain = run->plan->chain;
@@ -283,6 +291,8 @@ static mmc_status execute_run(mmci_run *run, const mmc_matrix *factors, const mm
   if (run->structured != NULL)
     return mmci_structured_run_execute(run->structured, factors, out, error);
   if (is_host_copy(run, factors, out)) return copy_on_host(run, factors, out, error);
+  status = check_copy(run, error);
+  if (status != MMC_OK) return status;
   if (run->resident != NULL) return mmci_resident_execute(run->resident, factors, out, error);
   if (run->batches != NULL) return mmci_batches_execute(run->batches, factors, out, error);
   if (run->streamed != NULL) return mmci_streamed_execute(run->streamed, factors, out, error);
@@ -303,6 +313,8 @@ static mmc_status enqueue(mmci_run *run, void *stream, const mmc_matrix *factors
         run->resident != NULL ? mmci_resident_await_stream(run->resident, stream, error) : MMC_OK;
     return status == MMC_OK ? copy_on_host(run, factors, out, error) : status;
   }
+  status = check_copy(run, error);
+  if (status != MMC_OK) return status;
   if (run->resident != NULL)
     return mmci_resident_enqueue(run->resident, stream, factors, out, error);
   if (run->batches != NULL) return mmci_batches_enqueue(run->batches, stream, factors, out, error);

@@ -263,6 +263,19 @@ static void test_whole_numbers(uint64_t *random) {
 /* ---- integers -----------------------------------------------------------------------------------
  */
 
+/* Bytes keep their order, with zeros behind them. */
+static bool is_in_order(const Operand<int8_t> &x) {
+  Operand<int8_t> &from = const_cast<Operand<int8_t> &>(x);
+  for (int64_t r = 0; r < x.to.rows; r++)
+    for (int64_t k = 0; k < x.to.lines * MMCI_LINE; k++)
+      if (x.line(0, r)[k] != (k < x.to.k ? from.at(r, k) : 0)) return false;
+  return true;
+}
+template <class Element>
+static bool is_in_order(const Operand<Element> &) {
+  return true;
+}
+
 template <class Element>
 static void test_integers(mmc_dtype dtype, uint64_t *random) {
   const bool digits = sizeof(Element) < 8;
@@ -300,10 +313,54 @@ static void test_integers(mmc_dtype dtype, uint64_t *random) {
       exact = exact && (Element)expected == (Element)got;
     }
   expect(exact, "integers are exact");
+  expect(is_in_order(p.a) && is_in_order(p.b), "bytes keep their order");
   if (!digits) p.expect_gaps();
   if (failures > 0 && failures <= 20)
     printf("  %d bytes: %" PRId64 "x%" PRId64 "x%" PRId64 "\n", (int)sizeof(Element), p.m, p.k,
            p.n);
+}
+
+/* ---- integers modulo a number -------------------------------------------------------------------
+ */
+
+__extension__ typedef unsigned __int128 u128;
+
+template <class Element>
+static uint64_t residue_from_0(Element x, uint64_t modulus) {
+  if (Element(-1) > Element(0)) return (uint64_t)x % modulus;
+  const int64_t r = (int64_t)x % (int64_t)modulus;
+  return r < 0 ? (uint64_t)(r + (int64_t)modulus) : (uint64_t)r;
+}
+
+template <class Element>
+static void test_modulo(mmc_dtype dtype, uint64_t modulus, uint64_t *random) {
+  Product<Element> p(dtype, 1 + random_below(random, 140), 1 + random_below(random, 150),
+                     1 + random_below(random, 70), 18, random);
+  p.product.gemm.rule.modulus = modulus;
+  mmci_moduli_take_sums(&p.moduli, modulus);
+  const int64_t shift = random_below(random, 2) == 0 ? 0 : random_below(random, 63);
+  for (Element &x : p.a.x) x = (Element)((int64_t)random_bits(random) >> shift);
+  for (Element &x : p.b.x) x = (Element)((int64_t)random_bits(random) >> shift);
+  for (Element &x : p.c) x = (Element)(random_bits(random) % modulus);
+  p.before = p.c;
+  p.look();
+  p.split();
+  p.multiply();
+  p.combine();
+  bool exact = true;
+  for (int64_t i = 0; i < p.m; i++)
+    for (int64_t j = 0; j < p.n; j++) {
+      uint64_t expected = (uint64_t)p.was(i, j);
+      for (int64_t d = 0; d < p.k; d++)
+        expected = (uint64_t)(((u128)residue_from_0(p.a.at(i, d), modulus) *
+                                   residue_from_0(p.b.at(j, d), modulus) +
+                               expected) %
+                              modulus);
+      exact = exact && expected == (uint64_t)p.result(i, j);
+    }
+  if (!expect(exact, "sums modulo a number are exact"))
+    printf("  modulo %" PRIu64 ": %" PRId64 "x%" PRId64 "x%" PRId64 "\n", modulus, p.m, p.k, p.n);
+  p.expect_gaps();
 }
 
 int main(int argc, char **argv) {
@@ -315,7 +372,20 @@ int main(int argc, char **argv) {
     test_integers<int64_t>(MMC_I64, &random);
     test_integers<int32_t>(MMC_I32, &random);
     test_integers<int16_t>(MMC_I16, &random);
-    test_integers<int8_t>(MMC_I8, &random);
+    for (int i = 0; i < 4; i++) test_integers<int8_t>(MMC_I8, &random);
+  }
+  const uint64_t largest = UINT64_MAX / 2;
+  const std::vector<uint64_t> moduli = {1,
+                                        2,
+                                        97,
+                                        (UINT64_C(1) << 61) - 1,
+                                        largest,
+                                        largest - 1,
+                                        1 + random_bits(&random) % largest,
+                                        1 + random_bits(&random) % 1000000007};
+  for (uint64_t modulus : moduli) {
+    test_modulo<int64_t>(MMC_I64, modulus, &random);
+    test_modulo<uint64_t>(MMC_U64, modulus, &random);
   }
   printf("%d checks, %d failed, seed %" PRIu64 "\n", checks, failures, seed);
   return failures == 0 ? 0 : 1;

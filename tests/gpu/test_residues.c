@@ -165,9 +165,40 @@ static uint64_t read_integer(const void *from, size_t size) {
   return value;
 }
 
-/* Says whether rows of C are exact, modulo 2^bits. */
+__extension__ typedef unsigned __int128 u128;
+
+/* Returns an integer's residue, from 0. */
+static uint64_t residue_of(const trial *t, const void *from) {
+  const uint64_t p = t->gemm.rule.modulus, bits = read_integer(from, t->c.size);
+  const bool is_signed = t->gemm.dtype >= MMC_I8 && t->gemm.dtype <= MMC_I64;
+  const int unused = 64 - 8 * (int)t->c.size;
+  if (!is_signed) return bits % p;
+  const int64_t rest = (int64_t)(bits << unused) >> unused;
+  return (uint64_t)(rest % (int64_t)p < 0 ? rest % (int64_t)p + (int64_t)p : rest % (int64_t)p);
+}
+
+static bool is_exact_modulo(const trial *t) {
+  const mmci_gemm *g = &t->gemm;
+  const uint64_t p = g->rule.modulus;
+  const int64_t rows = g->m < ROWS_COMPARED ? g->m : ROWS_COMPARED;
+  for (int64_t i = 0; i < rows; i++) {
+    const int64_t r = i < rows / 2 ? i : g->m - rows + i;
+    for (int64_t c = 0; c < g->n; c++) {
+      uint64_t sum = g->accumulate ? residue_of(t, was(t, r, c)) : 0;
+      for (int64_t d = 0; d < g->k; d++)
+        sum = (uint64_t)(((u128)residue_of(t, at(&t->a, r, d)) * residue_of(t, at(&t->b, d, c)) +
+                          sum) %
+                         p);
+      if (sum != read_integer(at(&t->c, r, c), t->c.size)) return false;
+    }
+  }
+  return true;
+}
+
+/* Says whether rows of C are exact, modulo 2^bits or what the rule says. */
 static bool is_exact(const trial *t) {
   const mmci_gemm *g = &t->gemm;
+  if (g->rule.modulus != 0) return is_exact_modulo(t);
   const int64_t rows = g->m < ROWS_COMPARED ? g->m : ROWS_COMPARED;
   const uint64_t mask = t->c.size == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * t->c.size) - 1;
   for (int64_t i = 0; i < rows; i++) {
@@ -205,6 +236,48 @@ static void test_integers(const bench *with, uint64_t *random) {
   }
 }
 
+/* Returns a modulus of some 1 to `bits` - 1 bits, often one of the greatest. */
+static uint64_t random_modulus(int bits, uint64_t *random) {
+  const uint64_t most = (UINT64_C(1) << (bits - 1)) - 1;
+  const uint64_t kind = random_below(random, 4);
+  if (kind == 0) return most - random_below(random, 3);
+  return 1 + random_bits(random) % ((most >> random_below(random, bits - 2)) + (kind == 1));
+}
+
+/* Lets what C holds be residues, as products that go on from it leave them. */
+static void reduce_c(trial *t) {
+  for (int64_t r = 0; r < t->gemm.m; r++)
+    for (int64_t c = 0; c < t->gemm.n; c++) {
+      const uint64_t value = residue_of(t, at(&t->c, r, c));
+      memcpy(at(&t->c, r, c), &value, t->c.size);
+    }
+}
+
+static void test_modulo(const bench *with, uint64_t *random) {
+  const int cases = with->on->small ? 6 : 60;
+  for (int i = 0; i < cases; i++) {
+    const int64_t most = with->on->small ? 150 : 700;
+    trial t;
+    if (!trial_create(&t, i % 2 == 0 ? MMC_I64 : MMC_U64, 1 + random_below(random, most),
+                      1 + random_below(random, most), 1 + random_below(random, most), true, random))
+      return;
+    t.gemm.rule.modulus = i % 5 == 0 ? (UINT64_C(1) << 61) - 1 : random_modulus(64, random);
+    const int bits = i % 3 == 0 ? 1 + (int)random_below(random, 64) : 64;
+    fill_integers(&t.a, bits, random);
+    fill_integers(&t.b, bits, random);
+    fill_integers(&t.c, 64, random);
+    reduce_c(&t);
+    if (compute(with, &t, 0)) {
+      if (!expect(is_exact(&t), "sums modulo a number are exact")) {
+        printf("  modulo %" PRIu64 "\n", t.gemm.rule.modulus);
+        describe_trial(&t);
+      }
+      expect_gaps(&t);
+    }
+    trial_destroy(&t);
+  }
+}
+
 /* Sums of the greatest magnitude there is, over a long k. */
 static void test_hostile(const bench *with, uint64_t *random) {
   for (int i = 0; i < 2; i++) {
@@ -229,7 +302,7 @@ static void test_hostile(const bench *with, uint64_t *random) {
 /* The module's own products: loops, batches, bool. */
 static void test_module(const bench *with, uint64_t *random) {
   const mmci_device_ops *ops = with->on->ops;
-  for (int i = 0; i < 27; i++) {
+  for (int i = 0; i < 54; i++) {
     const mmc_dtype dtype = (mmc_dtype)(MMC_I8 + i % 9);
     trial t;
     mmci_error error = {0};
@@ -245,6 +318,10 @@ static void test_module(const bench *with, uint64_t *random) {
     for (int64_t r = 0; dtype == MMC_BOOL && r < t.gemm.m; r++)
       for (int64_t d = 0; d < t.gemm.k; d++)
         *(uint8_t *)at(&t.a, r, d) = random_below(random, 40) == 0;
+    if (i >= 27 && dtype != MMC_BOOL) {
+      t.gemm.rule.modulus = random_modulus(bits, random);
+      reduce_c(&t);
+    }
     t.before = malloc(t.c.bytes);
     if (!expect(t.before != NULL, "memory")) return;
     memcpy(t.before, t.c.host, t.c.bytes);
@@ -273,8 +350,6 @@ static void test_module(const bench *with, uint64_t *random) {
     trial_destroy(&t);
   }
   mmci_gemm gemm = mmci_gemm_tight(MMC_I64, MMCI_NATIVE, 8, 8, 8, MMC_OP_N, MMC_OP_N);
-  gemm.rule.modulus = 97;
-  expect(!ops->supports(with->on->device, &gemm), "no product modulo a number");
   gemm.rule = (mmci_rule){.checked = true};
   expect(!ops->supports(with->on->device, &gemm), "no product that is checked");
 }
@@ -420,6 +495,139 @@ static void test_errors(const bench *with, uint64_t *random) {
   }
 }
 
+/* Says whether elements of rows of C are off by no more than the tolerance says. */
+static bool is_within(const trial *t, double tolerance) {
+  const mmci_gemm *g = &t->gemm;
+  for (int64_t i = 0; i < 8; i++) {
+    const int64_t r = i * g->m / 8;
+    for (int64_t c = 0; c < g->n; c++) {
+      long double sum = 0, left = 0, right = 0;
+      for (int64_t d = 0; d < g->k; d++) {
+        const long double x = *(double *)at(&t->a, r, d), y = *(double *)at(&t->b, d, c);
+        sum += x * y;
+        left += x * x;
+        right += y * y;
+      }
+      const long double off = fabsl((long double)*(double *)at(&t->c, r, c) - sum);
+      if (!(off <= (long double)tolerance * sqrtl(left * right))) return false;
+    }
+  }
+  return true;
+}
+
+static void test_tolerance(const bench *with, uint64_t *random) {
+  struct cudaDeviceProp facts;
+  if (!cuda_ok(cudaGetDeviceProperties(&facts, 0), "cudaGetDeviceProperties")) return;
+  for (int i = 0; i < 24; i++) {
+    trial t;
+    if (!trial_create(&t, MMC_F64, 1 + random_below(random, 300), 1 + random_below(random, 2000),
+                      1 + random_below(random, 300), true, random))
+      return;
+    t.gemm.accumulate = false;
+    t.gemm.rule.tolerance = pow(10, -1 - (double)random_below(random, 120) / 10);
+    fill_doubles(&t.a, (faithful_data)(i % FAITHFUL_DATA), false, random);
+    fill_doubles(&t.b, (faithful_data)(i % FAITHFUL_DATA), true, random);
+    const bool right = mmci_residues_supports(&facts, &t.gemm) &&
+                       mmci_residues_error_bound(&t.gemm) <= t.gemm.rule.tolerance;
+    if (expect(right, "there are moduli for a tolerance") && compute(with, &t, 0) &&
+        !expect(is_within(&t, t.gemm.rule.tolerance), "elements are within the tolerance")) {
+      printf("  %s, %g\n", faithful_data_name((faithful_data)(i % FAITHFUL_DATA)),
+             t.gemm.rule.tolerance);
+      describe_trial(&t);
+    }
+    trial_destroy(&t);
+  }
+  mmci_gemm never = mmci_gemm_tight(MMC_F64, MMCI_FAITHFUL, 9, 4096, 9, MMC_OP_N, MMC_OP_N);
+  never.rule.tolerance = 1e-17;
+  expect(!mmci_residues_supports(&facts, &never), "no moduli keep 1e-17");
+}
+
+/* ---- complex elements ------------------------------------------------------------------------ */
+
+static void read_complex(const matrix *x, int64_t r, int64_t c, long double out[2]) {
+  const void *from = at(x, r, c);
+  for (int i = 0; i < 2; i++)
+    out[i] = x->size == 16 ? (long double)((const double *)from)[i]
+                           : (long double)((const float *)from)[i];
+  if (x->form.conj) out[1] = -out[1];
+}
+
+static void fill_complex(matrix *x, faithful_data data, uint64_t *random) {
+  for (int64_t r = 0; r < x->rows; r++)
+    for (int64_t c = 0; c < x->cols; c++)
+      for (int i = 0; i < 2; i++) {
+        const double value = faithful_draw(data, random);
+        if (x->size == 16)
+          ((double *)at(x, r, c))[i] = value;
+        else
+          ((float *)at(x, r, c))[i] = (float)value;
+      }
+}
+
+/* Computes C by the module, and returns the errors of some rows of it in norm. */
+static double complex_error(const bench *with, trial *t, mmci_precision precision) {
+  enum { ROWS = 4 };
+  const mmci_device_ops *ops = with->on->ops;
+  mmci_error error = {0};
+  mmci_kernel *kernel = NULL;
+  mmci_queue *queue = NULL;
+  mmci_gemm gemm = t->gemm;
+  gemm.precision = precision;
+  long double squares = 0;
+  const bool done =
+      expect_ok(ops->queue_open(with->on->device, &queue, &error), &error, "a queue") &&
+      expect_ok(ops->prepare(with->on->device, &gemm, &kernel, &error), &error, "prepare") &&
+      expect_ok(ops->enqueue(queue, kernel, t->a.device, t->b.device, t->c.device, &error), &error,
+                "enqueue") &&
+      expect_ok(ops->sync(queue, &error), &error, "sync") &&
+      cuda_ok(cudaMemcpy(t->c.host, t->c.device, t->c.bytes, cudaMemcpyDeviceToHost), "download");
+  for (int64_t i = 0; done && i < ROWS; i++)
+    for (int64_t c = 0; c < gemm.n; c++) {
+      long double sum[2] = {0, 0}, x[2], y[2];
+      for (int64_t d = 0; d < gemm.k; d++) {
+        read_complex(&t->a, i * gemm.m / ROWS, d, x);
+        read_complex(&t->b, d, c, y);
+        sum[0] += x[0] * y[0] - x[1] * y[1];
+        sum[1] += x[0] * y[1] + x[1] * y[0];
+      }
+      read_complex(&t->c, i * gemm.m / ROWS, c, x);
+      squares += (x[0] - sum[0]) * (x[0] - sum[0]) + (x[1] - sum[1]) * (x[1] - sum[1]);
+    }
+  if (kernel != NULL) ops->release(kernel);
+  if (queue != NULL) ops->queue_close(queue);
+  return done ? (double)sqrtl(squares) : (double)INFINITY;
+}
+
+/* Large complex products are emulated, wherever operands lie, with errors not above native's. */
+static void test_complex(const bench *with, uint64_t *random) {
+  static const faithful_data DATA[] = {FAITHFUL_NORMAL, FAITHFUL_UNIFORM};
+  for (int i = 0; i < 4; i++) {
+    const mmc_dtype dtype = i % 2 == 0 ? MMC_C64 : MMC_C128;
+    const int64_t side = dtype == MMC_C64 ? 2304 : 2320;
+    trial t;
+    const mmci_form a = {.ld = side + i, .trans = i == 2, .conj = i == 2},
+                    b = {.ld = side, .trans = i > 1, .conj = i == 3};
+    t = (trial){.gemm =
+                    mmci_gemm_tight(dtype, MMCI_FAITHFUL, side, side, side, MMC_OP_N, MMC_OP_N)};
+    t.gemm.a = a;
+    t.gemm.b = b;
+    if (!matrix_create(&t.a, dtype, side, side, a) || !matrix_create(&t.b, dtype, side, side, b) ||
+        !matrix_create(&t.c, dtype, side, side, (mmci_form){.ld = side}))
+      return;
+    fill_complex(&t.a, DATA[i / 2], random);
+    fill_complex(&t.b, DATA[i / 2], random);
+    if (matrix_up(&t.a) && matrix_up(&t.b)) {
+      const char *name = with->on->ops->kernel_name(with->on->device, &t.gemm);
+      expect(strncmp(name, "emulated", 8) == 0, "a complex product is emulated");
+      const double faithful = complex_error(with, &t, MMCI_FAITHFUL),
+                   native = complex_error(with, &t, MMCI_NATIVE);
+      if (!expect(faithful <= 1.02 * native, "errors are not above those of complex products"))
+        printf("  %s, case %d: %.3g of native's\n", mmc_dtype_name(dtype), i, faithful / native);
+    }
+    trial_destroy(&t);
+  }
+}
+
 /* ---- graphs and choices ---------------------------------------------------------------------- */
 
 /* A product in a graph, which is launched twice, has the same bits. */
@@ -498,6 +706,7 @@ static void test_all(const target *on) {
   with.multiprocessors = facts.multiProcessorCount;
   if (!cuda_ok(cudaStreamCreateWithFlags(&with.stream, cudaStreamNonBlocking), "a stream")) return;
   test_integers(&with, &random);
+  test_modulo(&with, &random);
   test_doubles(&with, &random);
   if (!on->race) {
     test_left(&with, &random);
@@ -508,6 +717,8 @@ static void test_all(const target *on) {
   if (!on->small) {
     test_hostile(&with, &random);
     test_errors(&with, &random);
+    test_tolerance(&with, &random);
+    test_complex(&with, &random);
     test_choice(&with);
   }
   cuda_ok(cudaStreamDestroy(with.stream), "cudaStreamDestroy");

@@ -30,7 +30,7 @@ static void explain(const char *chain_text, char text[4096]) {
   assert_int_equal(mmci_registry_create("", &registry, NULL), MMC_OK);
   assert_int_equal(mmci_registry_open(registry, "ref", &on, NULL), MMC_OK);
   assert_int_equal(mmci_planner_plan(&toy_objective, chain, &options, &on, on.name, NULL,
-                                     &precision, &plan, NULL),
+                                     &precision, 0, &plan, NULL),
                    MMC_OK);
   assert_int_equal(plan.step_count, chain->n - 1);
   text[0] = '\0';

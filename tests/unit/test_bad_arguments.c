@@ -259,6 +259,7 @@ static void plan_values(fixture *f) {
   IS_ZERO(mmc_plan_step_count(NULL));
   IS_ZERO(mmc_plan_traffic_words(NULL).lo);
   IS_NAN(mmc_plan_predicted_seconds(NULL));
+  IS_NAN(mmc_plan_error_bound(NULL));
   IS_NAN(mmc_plan_predicted_joules(NULL));
   const int64_t wrong[] = {-1, 1, INT64_MAX, INT64_MIN};
   mmc_step step;
@@ -822,7 +823,8 @@ static const struct {
      "mmc_plan_device_count mmc_plan_device_name mmc_plan_cut "
      "mmc_plan_step_count mmc_plan_step mmc_plan_step_multiplications "
      "mmc_plan_step_kernel mmc_plan_traffic_words "
-     "mmc_plan_step_traffic mmc_plan_predicted_seconds mmc_plan_step_time "
+     "mmc_plan_step_traffic mmc_plan_predicted_seconds mmc_plan_error_bound "
+     "mmc_plan_step_time "
      "mmc_plan_roofline "
      "mmc_plan_predicted_joules mmc_plan_step_energy "},
     {runs,

@@ -103,6 +103,7 @@ bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm);
 int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm);
 const char *mmci_cuda_variant_name(mmc_dtype dtype, int variant);
 const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *gemm);
+double mmci_cuda_error_bound(const mmci_device *device, const mmci_gemm *gemm);
 double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gemm);
 mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                              mmci_error *error);

@@ -17,6 +17,9 @@ extern "C" {
 /* Computes the product that gemm describes, whatever its forms. */
 mmc_status mmci_cuda_plain_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
                                    const void *b, void *c, mmci_error *error);
+/* Enqueues a product of integers modulo a number. */
+mmc_status mmci_cuda_modular_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
+                                     const void *b, void *c, mmci_error *error);
 
 /* Computes nodes of a tree, as nodes_enqueue of device.h. */
 mmc_status mmci_cuda_nodes(cudaStream_t stream, mmc_dtype dtype, int side,

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "device/cuda/cuda_check.h"
+#include "device/cuda/tensor_map.h"
 
 enum {
   HOPPER = 9,
@@ -94,25 +95,6 @@ mmci_emulated_kind mmci_emulated_choose(const mmci_gemm *gemm) {
   return bytes ? MMCI_INT8 : MMCI_HALVES;
 }
 
-typedef CUresult (*encode_fn)(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
-                              void *address, const cuuint64_t *sizes, const cuuint64_t *strides,
-                              const cuuint32_t *box, const cuuint32_t *element_strides,
-                              CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
-                              CUtensorMapL2promotion promotion,
-                              CUtensorMapFloatOOBfill take_memory);
-
-/* Finds the driver's function, without linking the driver. */
-static mmc_status find_encode(encode_fn *out, mmci_error *error) {
-  enum cudaDriverEntryPointQueryResult found;
-  void *function = NULL;
-  MMCI_CUDA_TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                                 cudaEnableDefault, &found));
-  if (found != cudaDriverEntryPointSuccess)
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "the driver has no cuTensorMapEncodeTiled");
-  *(void **)out = function;
-  return MMC_OK;
-}
-
 /* Describes the dimensions: a line, 32 rows, lines, blocks of 32 rows. */
 static mmc_status describe_operand(const mmci_emulated_operand *x, bool bytes, int box_rows,
                                    CUtensorMap *out, mmci_error *error) {
@@ -120,21 +102,18 @@ static mmc_status describe_operand(const mmci_emulated_operand *x, bool bytes, i
   const cuuint64_t lines = (cuuint64_t)x->blocks * (bytes ? DIGITS : LINES);
   const cuuint64_t group_bytes = (cuuint64_t)MMCI_LINE_ROWS * line_bytes;
   const cuuint32_t elements = bytes ? line_bytes : line_bytes / 2;
-  const cuuint64_t sizes[] = {elements, MMCI_LINE_ROWS, lines,
-                              (cuuint64_t)blocks_of(x->rows, MMCI_LINE_ROWS)};
-  const cuuint64_t strides[] = {line_bytes, group_bytes, group_bytes * lines};
-  const cuuint32_t box[] = {elements, MMCI_LINE_ROWS, 1, (cuuint32_t)box_rows / MMCI_LINE_ROWS};
-  const cuuint32_t every[] = {1, 1, 1, 1};
-  encode_fn encode = NULL;
-  mmc_status status = find_encode(&encode, error);
-  if (status != MMC_OK) return status;
-  CUresult code =
-      encode(out, bytes ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
-             x->parts, sizes, strides, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             bytes ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (code == CUDA_SUCCESS) return MMC_OK;
-  return mmci_fail(error, MMC_E_DEVICE, "cuTensorMapEncodeTiled: error %d", (int)code);
+  const mmci_tensor tensor = {
+      .data = x->parts,
+      .type = bytes ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+      .dims = 4,
+      .sizes = {elements, MMCI_LINE_ROWS, lines, (cuuint64_t)blocks_of(x->rows, MMCI_LINE_ROWS)},
+      .strides = {line_bytes, group_bytes, group_bytes * lines},
+      .box = {elements, MMCI_LINE_ROWS, 1, (cuuint32_t)box_rows / MMCI_LINE_ROWS},
+      .swizzle = bytes ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
+      .promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B};
+  mmci_tensor_map_fn encode = NULL;
+  mmc_status status = mmci_tensor_map_find(&encode, error);
+  return status == MMC_OK ? mmci_tensor_map_make(encode, &tensor, out, error) : status;
 }
 
 static mmc_status describe_operands(const mmci_emulated *x, mmci_emulated_kind kind, maps *out,

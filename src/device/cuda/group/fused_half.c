@@ -2,19 +2,17 @@
  * maps. */
 #include "device/cuda/group/fused_half.h"
 
-#include <cudaTypedefs.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "base/status.h"
 #include "device/cuda/cuda_check.h"
+#include "device/cuda/tensor_map.h"
 
 enum {
   BOX = MMCI_FUSED_HALF_BOX,
   BOX_BYTES = BOX * BOX * 2,
-  LINE_BYTES = 16,            /* tensor maps need addresses and lines of whole such words */
-  LINE = LINE_BYTES / 2,      /* elements */
-  TENSOR_MAP_VERSION = 12000, /* version of the driver that has cuTensorMapEncodeTiled */
+  LINE_BYTES = 16,       /* tensor maps need addresses and lines of whole such words */
+  LINE = LINE_BYTES / 2, /* elements */
   LEAST_A_STAGES = 6,
   MOST_A_STAGES = 16,
   TURNS = 6, /* slots that pieces take turns in where not all of them stay */
@@ -186,39 +184,27 @@ mmc_status mmci_fused_half_prepare(const mmci_fused_half *f, mmci_error *error) 
 
 /* ---- launching ------------------------------------------------------------------------------- */
 
-static mmc_status find_encode(PFN_cuTensorMapEncodeTiled_v12000 *out, mmci_error *error) {
-  enum cudaDriverEntryPointQueryResult found;
-  void *entry = NULL;
-  MMCI_CUDA_TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry,
-                                                 TENSOR_MAP_VERSION, cudaEnableDefault, &found));
-  if (found != cudaDriverEntryPointSuccess || entry == NULL)
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "the driver has no cuTensorMapEncodeTiled");
-  memcpy(out, &entry, sizeof entry);
-  return MMC_OK;
-}
-
 /* Maps boxes of 64 x 64 elements, with zeros past the edges. */
-static mmc_status map_boxes(PFN_cuTensorMapEncodeTiled_v12000 encode, const mmci_fused_half *f,
+static mmc_status map_boxes(mmci_tensor_map_fn encode, const mmci_fused_half *f,
                             const mmci_fused_half_matrix *x, const void *data, CUtensorMap *out,
                             mmci_error *error) {
-  void *address; /* the driver's table has no const */
-  memcpy(&address, &data, sizeof address);
   const int64_t
       length = x->by_columns ? x->rows : x->cols,
       lines = x->by_columns ? x->cols : x->rows,
       /* The only line's distance to the next one, and the only matrix's, are never used. */
       ld = lines == 1 ? quotient_up(length, LINE) * LINE : x->ld;
   const bool all = f->batch > 1 && x->stride > 0; /* one that is the same for all is one matrix */
-  const cuuint64_t dims[] = {(cuuint64_t)length, (cuuint64_t)lines, all ? (cuuint64_t)f->batch : 1},
-                   strides[] = {(cuuint64_t)ld * 2, (cuuint64_t)(all ? x->stride : ld) * 2};
-  const cuuint32_t box[] = {BOX, BOX, 1}, steps[] = {1, 1, 1};
-  CUresult code = encode(
-      out,
-      f->dtype == MMC_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 3,
-      address, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (code == CUDA_SUCCESS) return MMC_OK;
-  return mmci_fail(error, MMC_E_DEVICE, "cuTensorMapEncodeTiled: error %d", (int)code);
+  const mmci_tensor tensor = {
+      .data = data,
+      .type =
+          f->dtype == MMC_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+      .dims = 3,
+      .sizes = {(cuuint64_t)length, (cuuint64_t)lines, all ? (cuuint64_t)f->batch : 1},
+      .strides = {(cuuint64_t)ld * 2, (cuuint64_t)(all ? x->stride : ld) * 2},
+      .box = {BOX, BOX, 1},
+      .swizzle = CU_TENSOR_MAP_SWIZZLE_128B,
+      .promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B};
+  return mmci_tensor_map_make(encode, &tensor, out, error);
 }
 
 mmc_status mmci_fused_half_enqueue(cudaStream_t stream, const mmci_fused_half *f,
@@ -229,8 +215,8 @@ mmc_status mmci_fused_half_enqueue(cudaStream_t stream, const mmci_fused_half *f
   mmci_fused_half_maps maps;
   CUtensorMap *const to[] = {&maps.a, &maps.b, &maps.c, &maps.d};
   mmci_fused_half_job job = plan_job(f, kernel);
-  PFN_cuTensorMapEncodeTiled_v12000 encode = NULL;
-  mmc_status status = find_encode(&encode, error);
+  mmci_tensor_map_fn encode = NULL;
+  mmc_status status = mmci_tensor_map_find(&encode, error);
   for (int i = 0; status == MMC_OK && i < 4; i++) {
     if ((uintptr_t)data[i] % LINE_BYTES != 0)
       return mmci_fail(error, MMC_E_UNSUPPORTED,

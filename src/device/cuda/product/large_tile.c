@@ -2,14 +2,13 @@
  * tensor maps. */
 #include "device/cuda/product/large_tile.h"
 
-#include <cudaTypedefs.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/product/large_tile_kernels.h"
+#include "device/cuda/tensor_map.h"
 
 enum {
   LINE_BYTES = 16, /* addresses and strides of lines are multiples of this */
@@ -18,7 +17,6 @@ enum {
   ARGUMENTS = 4,
   SHAPES_F32 = 6,
   SHAPES_F64 = 2,
-  TENSOR_MAP_VERSION = 12000 /* version of the driver that has cuTensorMapEncodeTiled */
 };
 static const int64_t MOST_LENGTH = INT64_C(1) << 30;
 
@@ -38,7 +36,7 @@ struct mmci_large_tile {
   operand a, b;
   unsigned char *scratch; /* holds copies and slots */
   void *slots;
-  PFN_cuTensorMapEncodeTiled_v12000 encode; /* encodes tensor maps, for kernels with TMA */
+  mmci_tensor_map_fn encode; /* encodes tensor maps, for kernels with TMA */
 };
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -192,17 +190,6 @@ static mmc_status plan_workers(const mmci_large_tile_kernel *kernel,
                    device->name, kernel->shared_bytes);
 }
 
-static mmc_status find_encode(mmci_large_tile *large, mmci_error *error) {
-  enum cudaDriverEntryPointQueryResult found;
-  void *entry = NULL;
-  MMCI_CUDA_TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry,
-                                                 TENSOR_MAP_VERSION, cudaEnableDefault, &found));
-  if (found != cudaDriverEntryPointSuccess || entry == NULL)
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "the driver has no cuTensorMapEncodeTiled");
-  memcpy(&large->encode, &entry, sizeof entry);
-  return MMC_OK;
-}
-
 static mmc_status prepare_kernel(mmci_large_tile *large, const struct cudaDeviceProp *device,
                                  mmci_error *error) {
   const mmci_gemm *gemm = &large->gemm;
@@ -210,7 +197,7 @@ static mmc_status prepare_kernel(mmci_large_tile *large, const struct cudaDevice
   const int64_t size = element_bytes(gemm->dtype);
   int workers = 0;
   mmc_status status = plan_workers(kernel, device, &workers, error);
-  if (status == MMC_OK && kernel->tma) status = find_encode(large, error);
+  if (status == MMC_OK && kernel->tma) status = mmci_tensor_map_find(&large->encode, error);
   if (status != MMC_OK) return status;
   large->work = plan_work(kernel, gemm, workers);
   size_t a_bytes, b_bytes;
@@ -271,17 +258,15 @@ static mmc_status place_operand(const operand *x, mmc_dtype dtype, cudaStream_t 
 /* Maps boxes of depth lines by width elements, with zeros past the edges. */
 static mmc_status map_lines(const mmci_large_tile *large, const operand *x, const void *data,
                             int width, int depth, CUtensorMap *out, mmci_error *error) {
-  void *address; /* the driver's table has no const */
-  memcpy(&address, &data, sizeof address);
-  const cuuint64_t dims[] = {(cuuint64_t)x->length, (cuuint64_t)x->k};
-  const cuuint64_t strides[] = {(cuuint64_t)(x->ld * element_bytes(large->gemm.dtype))};
-  const cuuint32_t box[] = {(cuuint32_t)width, (cuuint32_t)depth}, steps[] = {1, 1};
-  CUresult code =
-      large->encode(out, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, address, dims, strides, box, steps,
-                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-                    CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (code == CUDA_SUCCESS) return MMC_OK;
-  return mmci_fail(error, MMC_E_DEVICE, "cuTensorMapEncodeTiled: error %d", (int)code);
+  const mmci_tensor tensor = {.data = data,
+                              .type = CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+                              .dims = 2,
+                              .sizes = {(cuuint64_t)x->length, (cuuint64_t)x->k},
+                              .strides = {(cuuint64_t)(x->ld * element_bytes(large->gemm.dtype))},
+                              .box = {(cuuint32_t)width, (cuuint32_t)depth},
+                              .swizzle = CU_TENSOR_MAP_SWIZZLE_NONE,
+                              .promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_128B};
+  return mmci_tensor_map_make(large->encode, &tensor, out, error);
 }
 
 static mmc_status launch_kernel(const mmci_large_tile *large, cudaStream_t stream, void **arguments,

@@ -19,8 +19,8 @@
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/emulated/emulated.h"
 #include "device/cuda/model.h"
+#include "device/cuda/product/complex_by_real.h"
 #include "device/cuda/product/large_tile.h"
-#include "device/cuda/product/ordered_complex.h"
 #include "device/cuda/product/sliced_k.h"
 #include "device/cuda/residues/residues.h"
 
@@ -39,6 +39,7 @@ typedef enum kind {
   SEMIRING,
   ZEROS,
   PLAIN,
+  MODULAR,
   ORDERED,
   ORDERED_TILES,
   ORDERED_COMPLEX,
@@ -47,6 +48,7 @@ typedef enum kind {
   CUBLASLT,
   EMULATED,
   RESIDUES,
+  FAITHFUL_COMPLEX,
   LARGE_TILE,
   SLICED_K
 } kind;
@@ -103,7 +105,7 @@ struct mmci_kernel {
   mmci_residues *residues;               /* RESIDUES */
   mmci_large_tile *large_tile;           /* LARGE_TILE, ORDERED_TILES */
   mmci_sliced_k sliced_k;                /* SLICED_K */
-  mmci_ordered_complex *ordered_complex; /* ORDERED_COMPLEX */
+  mmci_complex_product *complex_product; /* ORDERED_COMPLEX, FAITHFUL_COMPLEX */
 };
 
 /* ---- what is asked --------------------------------------------------------------------------- */
@@ -138,17 +140,28 @@ static bool goes_by_residues(const mmci_device *device, const mmci_gemm *gemm) {
          mmci_residues_pays(gemm);
 }
 
+static bool goes_emulated(const mmci_device *device, const mmci_gemm *gemm) {
+  return mmci_emulated_supports(&device->properties, gemm) &&
+         mmci_emulated_pays(gemm, device->properties.multiProcessorCount);
+}
+
+/* Says whether a complex product is a real one that is emulated. */
+static bool is_emulated_complex(const mmci_device *device, const mmci_gemm *gemm) {
+  if (!mmci_dtype_is_complex(gemm->dtype) || gemm->variant != 0 || is_batch(gemm)) return false;
+  const mmci_gemm real = mmci_complex_by_real(gemm);
+  return real.dtype == MMC_F32 ? goes_emulated(device, &real) : goes_by_residues(device, &real);
+}
+
 static kind kind_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
   if (gemm->precision == MMCI_FAITHFUL && goes_by_residues(device, gemm)) return RESIDUES;
+  if (gemm->precision == MMCI_FAITHFUL && is_emulated_complex(device, gemm))
+    return FAITHFUL_COMPLEX;
   if (is_batch(gemm)) return CUBLAS_BATCH;
   if (gemm->variant != 0)
     return gemm->variant < FIRST_LARGE_TILE ? CUBLASLT
            : gemm->variant < FIRST_SLICED_K ? LARGE_TILE
                                             : SLICED_K;
-  return gemm->precision == MMCI_FAITHFUL && mmci_emulated_supports(&device->properties, gemm) &&
-                 mmci_emulated_pays(gemm, device->properties.multiProcessorCount)
-             ? EMULATED
-             : CUBLAS;
+  return gemm->precision == MMCI_FAITHFUL && goes_emulated(device, gemm) ? EMULATED : CUBLAS;
 }
 
 /* The shape of large_tile.h for reproducible products: 256 x 128 of f32, 128 x 128 of f64. */
@@ -161,7 +174,7 @@ static int ordered_shape(mmc_dtype dtype) {
 static kind kind_in_order(const mmci_device *device, const mmci_gemm *gemm) {
   enum { TILE = 256 * 128, ROUNDS = 1 };
   const bool is_complex = mmci_dtype_is_complex(gemm->dtype);
-  const mmci_gemm real = is_complex ? mmci_ordered_complex_real(gemm) : *gemm;
+  const mmci_gemm real = is_complex ? mmci_complex_by_real(gemm) : *gemm;
   const double tiles = (double)real.m * (double)real.n / TILE;
   const bool is_large = tiles >= ROUNDS * (double)device->properties.multiProcessorCount &&
                         real.k >= TILE / 256 && !gemm->accumulate && !is_batch(gemm) &&
@@ -180,7 +193,7 @@ static bool is_nothing(const mmci_gemm *gemm) {
 static kind kind_of_integers(const mmci_device *device, const mmci_gemm *gemm) {
   if (is_nothing(gemm)) return NOTHING;
   if (gemm->k == 0) return ZEROS;
-  return goes_by_residues(device, gemm) ? RESIDUES : PLAIN;
+  return goes_by_residues(device, gemm) ? RESIDUES : gemm->rule.modulus != 0 ? MODULAR : PLAIN;
 }
 
 /* Fills the kernel with all but what is prepared. */
@@ -220,7 +233,8 @@ static void choose_kind(const mmci_device *device, const mmci_gemm *gemm, mmci_k
 static bool has_arithmetic(const mmci_gemm *gemm) {
   const mmc_dtype dtype = gemm->dtype;
   if (gemm->rule.semiring == MMC_PLUS_TIMES)
-    return (unsigned)dtype <= MMC_BOOL && gemm->rule.modulus == 0 && !gemm->rule.checked;
+    return (unsigned)dtype <= MMC_BOOL && !gemm->rule.checked &&
+           (gemm->rule.modulus == 0 || (mmci_dtype_is_integer(dtype) && dtype != MMC_BOOL));
   if (gemm->rule.semiring == MMC_LOG_SUM_EXP)
     return (dtype == MMC_F32 || dtype == MMC_F64) && gemm->precision != MMCI_REPRODUCIBLE;
   return dtype == MMC_F32 || dtype == MMC_F64 || dtype == MMC_I64;
@@ -254,6 +268,8 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       return "zeros";
     case PLAIN:
       return "plain";
+    case MODULAR:
+      return "modular";
     case ORDERED:
     case ORDERED_TILES:
     case ORDERED_COMPLEX:
@@ -262,6 +278,11 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       return mmci_emulated_name(mmci_emulated_choose(gemm));
     case RESIDUES:
       return mmci_residues_name(gemm->dtype);
+    case FAITHFUL_COMPLEX: {
+      const mmci_gemm real = mmci_complex_by_real(gemm);
+      return real.dtype == MMC_F32 ? mmci_emulated_name(mmci_emulated_choose(&real))
+                                   : mmci_residues_name(real.dtype);
+    }
     case CUBLASLT:
     case LARGE_TILE:
     case SLICED_K:
@@ -274,12 +295,29 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
   return kernel.arithmetic->name;
 }
 
+double mmci_cuda_error_bound(const mmci_device *device, const mmci_gemm *gemm) {
+  mmci_kernel kernel = {0};
+  const bool loose = gemm->rule.tolerance > 0;
+  choose_kind(device, gemm, &kernel);
+  if (loose && kernel.kind == RESIDUES && gemm->dtype == MMC_F64)
+    return mmci_residues_error_bound(gemm);
+  if (loose && kernel.kind == FAITHFUL_COMPLEX && gemm->dtype == MMC_C128) {
+    const mmci_gemm real = mmci_complex_by_real(gemm);
+    return sqrt(2) * mmci_residues_error_bound(&real);
+  }
+  return mmci_gemm_error_bound(gemm);
+}
+
 double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gemm) {
   mmci_kernel kernel = {0};
   mmci_gemm plain = *gemm;
   plain.variant = 0;
   choose_kind(device, &plain, &kernel);
   if (kernel.kind == RESIDUES) return mmci_residues_seconds(&plain);
+  if (kernel.kind == FAITHFUL_COMPLEX && gemm->dtype == MMC_C128) {
+    const mmci_gemm real = mmci_complex_by_real(&plain);
+    return mmci_residues_seconds(&real);
+  }
   if (kernel.kind == SEMIRING) {
     const mmci_cuda_semiring_room room = {.processors = device->properties.multiProcessorCount,
                                           .bytes = mmci_cuda_workspace_bytes(device)};
@@ -437,7 +475,19 @@ static mmc_status prepare_residues(mmci_kernel *kernel, mmci_error *error) {
   mmc_status status = mmci_residues_prepare(gemm, 0, kernel->device->properties.multiProcessorCount,
                                             &kernel->residues, error);
   if (status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) return status;
-  kernel->kind = gemm->dtype != MMC_F64 ? PLAIN : is_batch(gemm) ? CUBLAS_BATCH : CUBLAS;
+  if (gemm->dtype != MMC_F64)
+    kernel->kind = gemm->rule.modulus != 0 ? MODULAR : PLAIN;
+  else
+    kernel->kind = is_batch(gemm) ? CUBLAS_BATCH : CUBLAS;
+  return MMC_OK;
+}
+
+/* Without memory for it, a faithful complex product is cuBLAS's. */
+static mmc_status prepare_faithful_complex(mmci_kernel *kernel, mmci_error *error) {
+  mmc_status status = mmci_complex_product_prepare(&kernel->device->properties, &kernel->gemm, 0,
+                                                   &kernel->complex_product, error);
+  if (status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) return status;
+  kernel->kind = CUBLAS;
   return MMC_OK;
 }
 
@@ -447,7 +497,7 @@ static mmc_status prepare_ordered_tiles(mmci_kernel *kernel, mmci_error *error) 
   const int shape = ordered_shape(kernel->gemm.dtype);
   mmc_status status =
       kernel->kind == ORDERED_COMPLEX
-          ? mmci_ordered_complex_prepare(device, &kernel->gemm, shape, &kernel->ordered_complex,
+          ? mmci_complex_product_prepare(device, &kernel->gemm, shape, &kernel->complex_product,
                                          error)
           : mmci_large_tile_prepare(device, &kernel->gemm, shape, &kernel->large_tile, error);
   if (status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) return status;
@@ -468,6 +518,7 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   if (kernel->kind == CUBLASLT) status = prepare_lt(kernel, error);
   if (kernel->kind == EMULATED) status = prepare_emulated(kernel, error);
   if (kernel->kind == RESIDUES) status = prepare_residues(kernel, error);
+  if (kernel->kind == FAITHFUL_COMPLEX) status = prepare_faithful_complex(kernel, error);
   if (kernel->kind == ORDERED_TILES || kernel->kind == ORDERED_COMPLEX)
     status = prepare_ordered_tiles(kernel, error);
   if ((is_batch(gemm) || !by_cublas) && gemm->variant != 0)
@@ -490,7 +541,7 @@ void mmci_cuda_release(mmci_kernel *kernel) {
   if (kernel == NULL) return;
   MMCI_CUDA_ON_ANYHOW(kernel->device);
   mmci_large_tile_release(kernel->large_tile);
-  mmci_ordered_complex_release(kernel->ordered_complex);
+  mmci_complex_product_release(kernel->complex_product);
   lt_destroy(kernel->device->cublas, &kernel->lt);
   mmci_emulated_release(kernel->emulated);
   mmci_residues_release(kernel->residues);
@@ -504,8 +555,8 @@ uint64_t mmci_cuda_scratch_bytes(const mmci_device *device, const mmci_gemm *gem
   if (kernel.kind == RESIDUES) return mmci_residues_bytes(gemm);
   if (kernel.kind == ORDERED_TILES)
     return mmci_large_tile_bytes(&device->properties, gemm, ordered_shape(gemm->dtype));
-  if (kernel.kind == ORDERED_COMPLEX)
-    return mmci_ordered_complex_bytes(&device->properties, gemm, ordered_shape(gemm->dtype));
+  if (kernel.kind == ORDERED_COMPLEX || kernel.kind == FAITHFUL_COMPLEX)
+    return mmci_complex_product_bytes(&device->properties, gemm, ordered_shape(gemm->dtype));
   return kernel.kind == LARGE_TILE
              ? mmci_large_tile_bytes(&device->properties, gemm, gemm->variant - FIRST_LARGE_TILE)
              : 0;
@@ -543,10 +594,13 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
     case ZEROS:
     case PLAIN:
       return mmci_cuda_plain_product(queue->stream, &kernel->gemm, a, b, c, error);
+    case MODULAR:
+      return mmci_cuda_modular_product(queue->stream, &kernel->gemm, a, b, c, error);
     case ORDERED:
       return mmci_cuda_ordered_product(queue->stream, &kernel->gemm, a, b, c, error);
     case ORDERED_COMPLEX:
-      return mmci_ordered_complex_enqueue(kernel->ordered_complex, queue->stream, a, b, c, error);
+    case FAITHFUL_COMPLEX:
+      return mmci_complex_product_enqueue(kernel->complex_product, queue->stream, a, b, c, error);
     case ORDERED_TILES: {
       mmc_status status =
           mmci_large_tile_enqueue(kernel->large_tile, queue->stream, a, b, c, error);

@@ -68,6 +68,23 @@ struct Wholes {
   }
 };
 
+/* As whole numbers, modulo a number P; quotients are of 2^48. */
+struct Modular {
+  Wholes wholes;
+  int64_t quotient[CHUNK];
+  __device__ __forceinline__ void begin(const mmci_share *shares, int planes) {
+    wholes.begin(shares, planes);
+    int64_t all = 0;
+    for (int p = 0; p < planes; p++) all += 128 * shares[p].quotient;
+#pragma unroll
+    for (int e = 0; e < CHUNK; e++) quotient[e] = -all;
+  }
+  __device__ __forceinline__ void add(int e, uint32_t biased, const mmci_share &share) {
+    wholes.add(e, biased, share);
+    quotient[e] += (int64_t)biased * share.quotient;
+  }
+};
+
 /* Adds what a word of four elements counts. */
 template <class Sums>
 static __device__ __forceinline__ void add_word(Sums &sums, int first, uint32_t word,
@@ -173,6 +190,27 @@ static __device__ __forceinline__ void write(const Combine &s, const Wholes &sum
   }
 }
 
+/* The sum of residues is within 2^12 P of 0, and so is what is subtracted to make it the number
+ * that is meant, so that quotients of 2^48 say how often P is in it, and what is left is nearest to
+ * 0. */
+static __device__ __forceinline__ void write(const Combine &s, const Modular &sums, int row,
+                                             int col, int planes) {
+  const uint64_t product = s.moduli->product[planes], modulus = s.moduli->sums;
+  const int64_t product_quotient = s.moduli->product_quotient[planes];
+#pragma unroll
+  for (int e = 0; e < CHUNK; e++) {
+    const int r = row + 8 * (e / 2 % 2), at = col + 8 * (e / 4) + e % 2;
+    if (r >= s.m || at >= s.n) continue;
+    const int64_t turns = (sums.wholes.turns[e] + (1ll << 47)) >> 48;
+    const int64_t times = (sums.quotient[e] - turns * product_quotient + (1ll << 47)) >> 48;
+    uint64_t x = sums.wholes.sum[e] - (uint64_t)turns * product - (uint64_t)times * modulus;
+    if ((int64_t)x < 0) x += modulus;
+    uint64_t *to = static_cast<uint64_t *>(s.c) + r * s.ldc + at;
+    if (s.accumulate) x += *to;
+    *to = x >= modulus ? x - modulus : x;
+  }
+}
+
 template <class Sums>
 __global__ void __launch_bounds__(THREADS) residues_combine(Combine s) {
   __shared__ mmci_share shares[MMCI_MODULI];
@@ -220,8 +258,9 @@ extern "C" mmc_status mmci_residues_combine(cudaStream_t stream,
                      g->accumulate,
                      g->ldc % 2 == 0 && reinterpret_cast<uintptr_t>(c) % 16 == 0};
   const dim3 grid((unsigned)(down * across * 2 * CHUNKS));
-  MMCI_CUDA_TRY(
-      mmci_launch(g->dtype == MMC_F64 ? residues_combine<Fractions> : residues_combine<Wholes>,
-                  grid, dim3(THREADS), 0, stream, s));
+  MMCI_CUDA_TRY(mmci_launch(g->dtype == MMC_F64    ? residues_combine<Fractions>
+                            : g->rule.modulus != 0 ? residues_combine<Modular>
+                                                   : residues_combine<Wholes>,
+                            grid, dim3(THREADS), 0, stream, s));
   return MMC_OK;
 }

@@ -65,6 +65,17 @@ static void wide_parts(wide x, double out[2]) {
   out[1] = low - (out[0] - high);
 }
 
+/* Two rows of this length have a product below M / 2, with room for what bounds are off by. */
+static double reach_of(double product) {
+  return sqrt(product * 0.499);
+}
+
+double mmci_moduli_reach(int count) {
+  double product = 1;
+  for (int m = 0; m < count; m++) product *= MODULI[m];
+  return reach_of(product);
+}
+
 void mmci_moduli_fill(mmci_moduli *out) {
   memset(out, 0, sizeof *out);
   for (int m = 0; m < MMCI_MODULI; m++) fill_modulus(MODULI[m], &out->modulus[m]);
@@ -73,8 +84,7 @@ void mmci_moduli_fill(mmci_moduli *out) {
     product = wide_times(product, (uint32_t)MODULI[count - 1]);
     out->product[count] = product.word[0] + (product.word[1] << 40);
     wide_parts(product, out->product_parts[count]);
-    /* Two rows of this length have a product below M / 2, with room for what bounds are off by. */
-    out->reach[count] = sqrt(out->product_parts[count][0] * 0.499);
+    out->reach[count] = reach_of(out->product_parts[count][0]);
     for (int m = 0; m < count; m++) {
       const int32_t p = MODULI[m];
       int64_t others = 1;
@@ -87,6 +97,47 @@ void mmci_moduli_fill(mmci_moduli *out) {
       const int32_t q = inverse_of(others, p);
       fill_share(q, p, &out->share[count][m]);
       out->share[count][m].whole = whole * (uint64_t)(int64_t)q;
+    }
+  }
+}
+
+/* ---- sums modulo a number -------------------------------------------------------------------- */
+
+/* Returns x by modulo p, where x is below p and by is small. */
+static uint64_t times_modulo(uint64_t x, uint32_t by, uint64_t p) {
+  uint64_t sum = 0;
+  for (int bit = 8; bit >= 0; bit--) {
+    sum = 2 * sum >= p ? 2 * sum - p : 2 * sum;
+    if ((by >> bit & 1) != 0) sum = sum + x >= p ? sum + x - p : sum + x;
+  }
+  return sum;
+}
+
+static int64_t quotient_of(uint64_t x, uint64_t p) {
+  return (int64_t)llround((double)x / (double)p * 0x1p48);
+}
+
+void mmci_moduli_take_sums(mmci_moduli *moduli, uint64_t modulus) {
+  moduli->sums = modulus;
+  for (int count = 1; count <= MMCI_MODULI; count++) {
+    uint64_t product = 1 % modulus;
+    for (int m = 0; m < count; m++) product = times_modulo(product, (uint32_t)MODULI[m], modulus);
+    moduli->product[count] = product;
+    moduli->product_quotient[count] = quotient_of(product, modulus);
+    for (int m = 0; m < count; m++) {
+      const int32_t p = MODULI[m];
+      int64_t others = 1;
+      uint64_t whole = 1 % modulus;
+      for (int o = 0; o < count; o++)
+        if (o != m) {
+          others = residue_of(others * MODULI[o], p);
+          whole = times_modulo(whole, (uint32_t)MODULI[o], modulus);
+        }
+      const int32_t q = inverse_of(others, p);
+      whole = times_modulo(whole, (uint32_t)(q < 0 ? -q : q), modulus);
+      if (q < 0 && whole != 0) whole = modulus - whole;
+      moduli->share[count][m].whole = whole;
+      moduli->share[count][m].quotient = quotient_of(whole, modulus);
     }
   }
 }

@@ -68,6 +68,29 @@ static __device__ __forceinline__ uint32_t mmci_pack_bytes(const int (&x)[4]) {
 #endif
 }
 
+/* Returns the residue of least magnitude. */
+static __device__ __forceinline__ int64_t mmci_residue_around_0(int64_t x, uint64_t modulus) {
+  const int64_t p = (int64_t)modulus, r = x % p; /* has the sign of x */
+  return r > p / 2 ? r - p : r < -(p / 2) ? r + p : r;
+}
+
+/* Byte r of word e becomes byte e of word r. */
+static __device__ __forceinline__ void mmci_turn_bytes(uint32_t (&x)[4]) {
+#ifdef MMCI_EMULATE_CUDA
+  uint32_t turned[4] = {0, 0, 0, 0};
+  for (int e = 0; e < 4; e++)
+    for (int r = 0; r < 4; r++) turned[r] |= (x[e] >> 8 * r & 0xff) << 8 * e;
+  for (int r = 0; r < 4; r++) x[r] = turned[r];
+#else
+  const uint32_t low01 = __byte_perm(x[0], x[1], 0x5140), low23 = __byte_perm(x[2], x[3], 0x5140),
+                 high01 = __byte_perm(x[0], x[1], 0x7362), high23 = __byte_perm(x[2], x[3], 0x7362);
+  x[0] = __byte_perm(low01, low23, 0x5410);
+  x[1] = __byte_perm(low01, low23, 0x7632);
+  x[2] = __byte_perm(high01, high23, 0x5410);
+  x[3] = __byte_perm(high01, high23, 0x7632);
+#endif
+}
+
 /* ---- scales ------------------------------------------------------------------------------------
  */
 

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/element_bytes.h"
+#include "device/cuda/tensor_map.h"
 
 enum {
   HOPPER = 9,
@@ -13,7 +14,9 @@ enum {
   K_MIN = 1024,
   ROWS_MIN = 512, /* fewer rows or columns do not pay for the splitting of the other operand */
   INTEGER_SIDE_MIN = 64,
-  USUAL_MODULI = 14, /* of doubles */
+  USUAL_MODULI = 14, /* of doubles, without a tolerance */
+  FEWEST_MODULI = 4, /* with one */
+  COPIED_BYTES = 16, /* what the copy engine reads begins and goes on at multiples of so many */
 };
 static const int64_t LONGEST = 1 << 22;
 /* Smaller products are faster in FP64, those of integers by loops. */
@@ -21,6 +24,8 @@ static const double MULTIPLICATIONS_MIN = 4.3e10, INTEGERS_MIN = 1 << 27;
 /* As measured on an H200: of the tensor cores, of what is read and written beside them, of
  * launches. */
 static const double OPERATIONS_PER_S = 1.55e15, BYTES_PER_S = 2.2e12, LAUNCHES_S = 6e-5;
+/* A unit of a scaled row is at most so much of its length by the reach of the moduli. */
+static const double UNIT_LARGEST = 8.0 / 7;
 /* Signed digits of 64 bits reach a little further than 2^63. */
 static const double DIGITS_REACH = 1.004 * 0x1p63;
 
@@ -28,7 +33,8 @@ struct mmci_residues {
   mmci_residue_product product;
   int multiprocessors;
   unsigned char *memory;
-  CUtensorMap a, b;
+  mmci_tensor_map_fn encode;
+  CUtensorMap a, b; /* of the planes */
 };
 
 static bool is_digits(mmc_dtype dtype) {
@@ -39,19 +45,48 @@ static bool is_integer(mmc_dtype dtype) {
   return dtype >= MMC_I8 && dtype <= MMC_U64;
 }
 
+/* Says whether there are such sums: modulo a number only of 64 bits, where digits do not serve. */
+static bool has_rule(const mmci_gemm *gemm) {
+  return gemm->rule.semiring == MMC_PLUS_TIMES && !gemm->rule.checked &&
+         (gemm->rule.modulus == 0 || gemm->dtype == MMC_I64 || gemm->dtype == MMC_U64);
+}
+
 const char *mmci_residues_name(mmc_dtype dtype) {
   return dtype == MMC_F64   ? "emulated int8 residues"
          : is_digits(dtype) ? "int8 digits"
                             : "int8 residues";
 }
 
+/* Returns what an element is off by at most, as a tolerance, where rows are scaled to the reach of
+ * so many moduli: by half a unit in each element of both, and what the result is scaled by. Rows
+ * that are left to FP64 have its errors. */
+static double bound_by(const mmci_gemm *gemm, int planes) {
+  const double k = (double)gemm->k, unit = UNIT_LARGEST / mmci_moduli_reach(planes);
+  const double rounded = sqrt(k) * unit + 0.25 * k * unit * unit + 3 * 0x1p-52;
+  return fmax(rounded, mmci_gemm_error_bound(gemm));
+}
+
+/* Returns the fewest moduli that keep a tolerance, 0 when there are not enough. */
+static int planes_within(const mmci_gemm *gemm) {
+  for (int planes = FEWEST_MODULI; planes <= MMCI_MODULI_F64; planes++)
+    if (bound_by(gemm, planes) <= gemm->rule.tolerance) return planes;
+  return 0;
+}
+
+static bool has_tolerance(const mmci_gemm *gemm) {
+  return gemm->dtype == MMC_F64 && gemm->rule.tolerance > 0;
+}
+
+double mmci_residues_error_bound(const mmci_gemm *gemm) {
+  return bound_by(gemm, planes_within(gemm));
+}
+
 bool mmci_residues_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm) {
-  const mmci_rule *rule = &gemm->rule;
   return device->major == HOPPER && device->minor == 0 &&
-         (gemm->dtype == MMC_F64 || is_integer(gemm->dtype)) && rule->semiring == MMC_PLUS_TIMES &&
-         rule->modulus == 0 && !rule->checked && !gemm->a.gathered && !gemm->b.gathered &&
-         gemm->m > 0 && gemm->k > 0 && gemm->n > 0 && gemm->m <= LONGEST && gemm->n <= LONGEST &&
-         gemm->k <= (is_digits(gemm->dtype) ? LONGEST : MMCI_RESIDUES_K);
+         (gemm->dtype == MMC_F64 || is_integer(gemm->dtype)) &&
+         (!has_tolerance(gemm) || planes_within(gemm) > 0) && has_rule(gemm) && !gemm->a.gathered &&
+         !gemm->b.gathered && gemm->m > 0 && gemm->k > 0 && gemm->n > 0 && gemm->m <= LONGEST &&
+         gemm->n <= LONGEST && gemm->k <= (is_digits(gemm->dtype) ? LONGEST : MMCI_RESIDUES_K);
 }
 
 bool mmci_residues_pays(const mmci_gemm *gemm) {
@@ -64,7 +99,8 @@ bool mmci_residues_pays(const mmci_gemm *gemm) {
 
 double mmci_residues_seconds(const mmci_gemm *gemm) {
   const double m = (double)gemm->m, k = (double)gemm->k, n = (double)gemm->n,
-               bytes = (double)mmci_cuda_element_bytes(gemm->dtype), planes = USUAL_MODULI;
+               bytes = (double)mmci_cuda_element_bytes(gemm->dtype),
+               planes = has_tolerance(gemm) ? planes_within(gemm) : (double)USUAL_MODULI;
   const double batch = gemm->batch > 1 ? (double)gemm->batch : 1;
   return batch *
          (LAUNCHES_S + 2 * m * k * n * planes / OPERATIONS_PER_S +
@@ -85,9 +121,11 @@ static uint64_t aligned(uint64_t bytes) {
 static int planes_of(const mmci_gemm *gemm, int asked) {
   if (is_digits(gemm->dtype)) return (int)mmci_cuda_element_bytes(gemm->dtype);
   if (asked > 0) return asked;
+  if (has_tolerance(gemm)) return planes_within(gemm);
   if (gemm->dtype == MMC_F64) return MMCI_MODULI_F64;
   static const int FEWEST = 17;
-  const double most = (double)gemm->k * DIGITS_REACH * DIGITS_REACH;
+  const double largest = gemm->rule.modulus != 0 ? 0.51 * (double)gemm->rule.modulus : DIGITS_REACH;
+  const double most = 1.01 * (double)gemm->k * largest * largest;
   /* The products of 17 and more of the moduli. */
   static const double PRODUCTS[] = {0x1.eep+132, 0x1.5cp+140, 0x1.e9p+147, 0x1.4ap+155};
   int count = 0;
@@ -122,40 +160,34 @@ uint64_t mmci_residues_bytes(const mmci_gemm *gemm) {
 
 /* ---- preparing ------------------------------------------------------------------------------- */
 
-typedef CUresult (*encode_fn)(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
-                              void *address, const cuuint64_t *sizes, const cuuint64_t *strides,
-                              const cuuint32_t *box, const cuuint32_t *element_strides,
-                              CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
-                              CUtensorMapL2promotion promotion,
-                              CUtensorMapFloatOOBfill take_memory);
-
-/* Finds the driver's function, without linking the driver. */
-static mmc_status find_encode(encode_fn *out, mmci_error *error) {
-  enum cudaDriverEntryPointQueryResult found;
-  void *function = NULL;
-  MMCI_CUDA_TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                                 cudaEnableDefault, &found));
-  if (found != cudaDriverEntryPointSuccess)
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "the driver has no cuTensorMapEncodeTiled");
-  *(void **)out = function;
-  return MMC_OK;
+/* Describes the dimensions: k, row, plane. */
+static mmc_status describe(mmci_tensor_map_fn encode, const mmci_residue_operand *x, int planes,
+                           CUtensorMap *out, mmci_error *error) {
+  const cuuint64_t line_bytes = (cuuint64_t)x->lines * MMCI_LINE, rows = (cuuint64_t)x->rows;
+  const mmci_tensor tensor = {.data = x->planes,
+                              .type = CU_TENSOR_MAP_DATA_TYPE_UINT8,
+                              .dims = 3,
+                              .sizes = {line_bytes, rows, (cuuint64_t)planes},
+                              .strides = {line_bytes, line_bytes * rows},
+                              .box = {MMCI_LINE, MMCI_PRODUCT_ROWS, 1},
+                              .swizzle = CU_TENSOR_MAP_SWIZZLE_128B,
+                              .promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B};
+  return mmci_tensor_map_make(encode, &tensor, out, error);
 }
 
-/* Describes the dimensions: k, row, plane. */
-static mmc_status describe(const mmci_residue_operand *x, int planes, CUtensorMap *out,
-                           mmci_error *error) {
-  const cuuint64_t line_bytes = (cuuint64_t)x->lines * MMCI_LINE;
-  const cuuint64_t sizes[] = {line_bytes, (cuuint64_t)x->rows, (cuuint64_t)planes};
-  const cuuint64_t strides[] = {line_bytes, line_bytes * (cuuint64_t)x->rows};
-  const cuuint32_t box[] = {MMCI_LINE, MMCI_PRODUCT_ROWS, 1}, every[] = {1, 1, 1};
-  encode_fn encode = NULL;
-  mmc_status status = find_encode(&encode, error);
-  if (status != MMC_OK) return status;
-  CUresult code = encode(out, CU_TENSOR_MAP_DATA_TYPE_UINT8, 3, x->planes, sizes, strides, box,
-                         every, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (code == CUDA_SUCCESS) return MMC_OK;
-  return mmci_fail(error, MMC_E_DEVICE, "cuTensorMapEncodeTiled: error %d", (int)code);
+/* Describes bytes that lie along k in the caller's memory as a plane of them. */
+static mmc_status describe_given(mmci_tensor_map_fn encode, const mmci_residue_operand *x,
+                                 const void *data, int64_t ld, CUtensorMap *out,
+                                 mmci_error *error) {
+  const mmci_tensor tensor = {.data = data,
+                              .type = CU_TENSOR_MAP_DATA_TYPE_UINT8,
+                              .dims = 3,
+                              .sizes = {(cuuint64_t)x->k, (cuuint64_t)x->rows, 1},
+                              .strides = {(cuuint64_t)ld, (cuuint64_t)(ld * x->rows)},
+                              .box = {MMCI_LINE, MMCI_PRODUCT_ROWS, 1},
+                              .swizzle = CU_TENSOR_MAP_SWIZZLE_128B,
+                              .promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B};
+  return mmci_tensor_map_make(encode, &tensor, out, error);
 }
 
 /* Takes memory and fills the tables; after a failure, what was taken is still there. */
@@ -175,14 +207,21 @@ static mmc_status take_memory(mmci_residues *x, mmci_error *error) {
     mmci_moduli *moduli = mmci_alloc_zeroed(1, sizeof *moduli);
     if (moduli == NULL) return mmci_fail_nomem(error, sizeof *moduli);
     mmci_moduli_fill(moduli);
+    if (g->rule.modulus != 0) mmci_moduli_take_sums(moduli, g->rule.modulus);
     p->moduli = (const mmci_moduli *)(x->memory + at.moduli);
     const cudaError_t code =
         cudaMemcpy(x->memory + at.moduli, moduli, sizeof *moduli, cudaMemcpyHostToDevice);
     free(moduli);
     MMCI_CUDA_TRY(code);
   }
-  mmc_status status = describe(&p->a, p->planes, &x->a, error);
-  return status == MMC_OK ? describe(&p->b, p->planes, &x->b, error) : status;
+  /* What a look at bytes would find. */
+  const mmci_residue_state one_digit = {.digits = {1, 1}};
+  MMCI_CUDA_TRY(cudaMemcpy(p->state, &one_digit, sizeof one_digit, cudaMemcpyHostToDevice));
+  /* Copies of little memory may return before they are done, and other streams do not wait. */
+  MMCI_CUDA_TRY(cudaStreamSynchronize(NULL));
+  mmc_status status = mmci_tensor_map_find(&x->encode, error);
+  if (status == MMC_OK) status = describe(x->encode, &p->a, p->planes, &x->a, error);
+  return status == MMC_OK ? describe(x->encode, &p->b, p->planes, &x->b, error) : status;
 }
 
 mmc_status mmci_residues_prepare(const mmci_gemm *gemm, int planes, int multiprocessors,
@@ -191,7 +230,7 @@ mmc_status mmci_residues_prepare(const mmci_gemm *gemm, int planes, int multipro
   if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
   x->product.gemm = *gemm;
   x->product.planes = planes_of(gemm, planes);
-  x->product.fixed = planes;
+  x->product.fixed = has_tolerance(gemm) ? x->product.planes : planes;
   x->multiprocessors = multiprocessors;
   mmc_status status = take_memory(x, error);
   if (status == MMC_OK)
@@ -214,6 +253,7 @@ void mmci_residues_release(mmci_residues *residues) {
 static mmc_status look(cudaStream_t stream, const mmci_residue_product *p, const void *a,
                        const void *b, mmci_error *error) {
   const mmci_gemm *g = &p->gemm;
+  if (mmci_cuda_element_bytes(g->dtype) == 1) return MMC_OK;
   MMCI_CUDA_TRY(cudaMemsetAsync(p->state, 0, sizeof *p->state, stream));
   mmc_status status = mmci_residues_range(stream, p, &p->a, a, g->a.ld, g->a.trans, error);
   if (status == MMC_OK)
@@ -221,17 +261,34 @@ static mmc_status look(cudaStream_t stream, const mmci_residue_product *p, const
   return status == MMC_OK ? mmci_residues_choose(stream, p, a, b, error) : status;
 }
 
+/* Says whether an operand's bytes are what splitting would make of them: they lie along k, where
+ * the copy engine can read them. */
+static bool is_split(const mmci_gemm *gemm, const void *x, int64_t ld, bool across) {
+  return mmci_cuda_element_bytes(gemm->dtype) == 1 && !across && ld % COPIED_BYTES == 0 &&
+         (uintptr_t)x % COPIED_BYTES == 0;
+}
+
+/* Splits an operand, or describes it as it lies. */
+static mmc_status split(cudaStream_t stream, const mmci_residues *x,
+                        const mmci_residue_operand *operand, const void *data, int64_t ld,
+                        bool across, CUtensorMap *map, mmci_error *error) {
+  const mmci_residue_product *p = &x->product;
+  *map = operand == &p->a ? x->a : x->b;
+  return is_split(&p->gemm, data, ld, across)
+             ? describe_given(x->encode, operand, data, ld, map, error)
+             : mmci_residues_split(stream, p, operand, data, ld, across, error);
+}
+
 static mmc_status enqueue_one(cudaStream_t stream, const mmci_residues *x, const void *a,
                               const void *b, void *c, mmci_error *error) {
   const mmci_residue_product *p = &x->product;
   const mmci_gemm *g = &p->gemm;
+  CUtensorMap a_map, b_map;
   mmc_status status = look(stream, p, a, b, error);
+  if (status == MMC_OK) status = split(stream, x, &p->a, a, g->a.ld, g->a.trans, &a_map, error);
+  if (status == MMC_OK) status = split(stream, x, &p->b, b, g->b.ld, !g->b.trans, &b_map, error);
   if (status == MMC_OK)
-    status = mmci_residues_split(stream, p, &p->a, a, g->a.ld, g->a.trans, error);
-  if (status == MMC_OK)
-    status = mmci_residues_split(stream, p, &p->b, b, g->b.ld, !g->b.trans, error);
-  if (status == MMC_OK)
-    status = mmci_residues_multiply(stream, p, &x->a, &x->b, x->multiprocessors, c, error);
+    status = mmci_residues_multiply(stream, p, &a_map, &b_map, x->multiprocessors, c, error);
   if (status != MMC_OK || is_digits(g->dtype)) return status;
   status = mmci_residues_combine(stream, p, c, error);
   if (status != MMC_OK || g->dtype != MMC_F64) return status;

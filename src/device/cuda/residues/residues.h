@@ -18,11 +18,14 @@ typedef struct mmci_residues mmci_residues;
 /* Returns the kernel's name, as plans and explain show it. */
 const char *mmci_residues_name(mmc_dtype dtype);
 
-/* Says whether there are kernels for it: products of FP64 matrices, or of integers that wrap
- * around, compute capability 9.0, no size 0. */
+/* Says whether there are kernels for it: products of FP64 matrices, with a tolerance that there are
+ * enough moduli for, or of integers that wrap around, compute capability 9.0, no size 0. */
 bool mmci_residues_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm);
 /* Says whether it was measured to be faster than FP64, or than loops (docs/faithful.md). */
 bool mmci_residues_pays(const mmci_gemm *gemm);
+/* Returns what an element of such a product of FP64, of k terms, with a tolerance, is off by at
+ * most. */
+double mmci_residues_error_bound(const mmci_gemm *gemm);
 /* Returns about how long FP64 products take on an H200. */
 double mmci_residues_seconds(const mmci_gemm *gemm);
 

@@ -32,7 +32,8 @@ typedef struct mmci_residue_row {
 } mmci_residue_row;
 
 /* An operand in planes of bytes, one for each modulus or digit, each of `rows` lines of k's. In
- * every 128 k's, byte 4l + 2i + j is k 64i + 2l + j, for both operands alike. */
+ * every 128 k's, byte 4l + 2i + j is k 64i + 2l + j, for both operands alike; where elements are
+ * bytes they keep their order. */
 typedef struct mmci_residue_operand {
   int64_t rows, k, lines; /* lines of MMCI_LINE k's along a row */
   int8_t *planes;

@@ -161,8 +161,12 @@ static __device__ __forceinline__ int moduli_for(double k, const uint64_t (&most
   return room;
 }
 
+/* `residues` is the greatest magnitude of what elements become, 0 where they stay; `looked` says
+ * that they were looked at. */
 __global__ void residues_choose_integers(mmci_residue_state *state, const mmci_moduli *moduli,
-                                         int64_t k, int room) {
+                                         int64_t k, int room, uint64_t residues, bool looked) {
+  for (int w = 0; w < 2 && residues > 0; w++)
+    if (!looked || state->most[w] > residues) state->most[w] = residues;
   if (moduli == nullptr) {
     for (int w = 0; w < 2; w++) state->digits[w] = digits_for(state->most[w], room);
   } else {
@@ -257,14 +261,23 @@ __global__ void __launch_bounds__(SAMPLE_THREADS)
 /* ---- splitting
  * ----------------------------------------------------------------------------------- */
 
-/* Elements as integers. */
+/* Elements as integers; doubles are scaled, others made residues around 0 of a modulus that is not
+ * 0. */
 template <class Element>
 struct Source {
-  static __device__ __forceinline__ int64_t read(Element x, double) { return (int64_t)x; }
+  static __device__ __forceinline__ int64_t read(Element x, double, uint64_t modulus) {
+    return modulus == 0 ? (int64_t)x : mmci_residue_around_0((int64_t)x, modulus);
+  }
+};
+template <>
+struct Source<uint64_t> {
+  static __device__ __forceinline__ int64_t read(uint64_t x, double, uint64_t modulus) {
+    return modulus == 0 ? (int64_t)x : mmci_residue_around_0((int64_t)(x % modulus), modulus);
+  }
 };
 template <>
 struct Source<double> {
-  static __device__ __forceinline__ int64_t read(double x, double scale) {
+  static __device__ __forceinline__ int64_t read(double x, double scale, uint64_t) {
 #ifdef MMCI_EMULATE_CUDA
     return llrint(x * scale);
 #else
@@ -291,7 +304,8 @@ struct Split {
   int64_t ld;
   const mmci_moduli *moduli;
   const mmci_residue_state *state;
-  int which; /* operand */
+  uint64_t modulus; /* 0 means that there is none */
+  int which;        /* operand */
 };
 
 template <bool DIGITS>
@@ -321,6 +335,16 @@ static __device__ __forceinline__ double scale_of(const Split &s, int64_t row, i
   return scale;
 }
 
+/* Returns which k's byte `at` of a word is, of the 128 of a line, where the word is the first,
+ * second
+ * ... of `words` that a thread writes, and threads follow each other. Bytes keep their order, so
+ * that operands that lie so already need no copy. */
+template <class Element>
+static __device__ __forceinline__ int k_of(int thread, int words, int word, int at) {
+  return sizeof(Element) == 1 ? 4 * (thread * words + word) + at
+                              : 64 * (at / 2) + 2 * (thread * words + word) + at % 2;
+}
+
 /* TWOS says that two neighbours may be read as one. */
 template <class Element, bool DIGITS, bool TWOS>
 __global__ void __launch_bounds__(THREADS) residues_split_along(Split s) {
@@ -340,7 +364,7 @@ __global__ void __launch_bounds__(THREADS) residues_split_along(Split s) {
     uint64_t digits[4];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-      const int64_t k = line * MMCI_LINE + 64 * i + 2 * lane;
+      const int64_t k = line * MMCI_LINE + k_of<Element>(lane, 1, 0, 2 * i);
       Two two = {};
       if (TWOS && k + 1 < s.to.k) {
         two = *reinterpret_cast<const Two *>(from + k);
@@ -350,7 +374,7 @@ __global__ void __launch_bounds__(THREADS) residues_split_along(Split s) {
       }
 #pragma unroll
       for (int j = 0; j < 2; j++)
-        digits[2 * i + j] = mmci_digits_of(Source<Element>::read(two.x[j], scale));
+        digits[2 * i + j] = mmci_digits_of(Source<Element>::read(two.x[j], scale, s.modulus));
     }
     int8_t *to = s.to.planes + (row * s.to.lines + line) * MMCI_LINE + 4 * lane;
 #pragma unroll 2
@@ -372,16 +396,16 @@ __global__ void __launch_bounds__(SPLIT_THREADS) residues_split_across(Split s) 
   const double scale = scale_of<Element>(s, row, planes, warp == 0 && line == 0);
   __syncthreads();
   if (row >= s.to.rows) return;
-  const int64_t first = line * MMCI_LINE + 2 * WORDS * warp;
+  const int64_t first = line * MMCI_LINE;
   const Element *from = static_cast<const Element *>(s.x) + first * s.ld + row;
   uint64_t digits[WORDS][4];
 #pragma unroll
   for (int w = 0; w < WORDS; w++)
 #pragma unroll
     for (int e = 0; e < 4; e++) {
-      const int k = 64 * (e / 2) + 2 * w + e % 2;
+      const int k = k_of<Element>(warp, WORDS, w, e);
       const Element x = first + k < s.to.k ? from[k * s.ld] : Element(0);
-      digits[w][e] = mmci_digits_of(Source<Element>::read(x, scale));
+      digits[w][e] = mmci_digits_of(Source<Element>::read(x, scale, s.modulus));
     }
   int8_t *to = s.to.planes + (row * s.to.lines + line) * MMCI_LINE + 4 * WORDS * warp;
   for (int p = 0; p < planes; p++, to += stride) {
@@ -394,6 +418,44 @@ __global__ void __launch_bounds__(SPLIT_THREADS) residues_split_across(Split s) 
   }
 }
 
+/* Turns bytes, four rows a thread. */
+__global__ void __launch_bounds__(SPLIT_THREADS) residues_turn_bytes(Split s) {
+  enum { WORDS = 8 }; /* a thread's, of a row */
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int64_t row = ((int64_t)blockIdx.x * 32 + lane) * 4, line = blockIdx.y;
+  if (row >= s.to.rows) return;
+  const int64_t first = line * MMCI_LINE + 4 * WORDS * warp;
+  const int8_t *from = static_cast<const int8_t *>(s.x) + first * s.ld + row;
+  const bool whole = row + 4 <= s.to.rows;
+  uint32_t rows[4][WORDS];
+#pragma unroll
+  for (int w = 0; w < WORDS; w++) {
+    uint32_t four[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      const int k = 4 * w + e;
+      four[e] = 0;
+      if (first + k < s.to.k && whole) {
+        four[e] = *reinterpret_cast<const uint32_t *>(from + k * s.ld);
+      } else if (first + k < s.to.k) {
+        for (int64_t r = 0; row + r < s.to.rows; r++)
+          four[e] |= (uint32_t)(uint8_t)from[k * s.ld + r] << 8 * r;
+      }
+    }
+    mmci_turn_bytes(four);
+#pragma unroll
+    for (int r = 0; r < 4; r++) rows[r][w] = four[r];
+  }
+#pragma unroll
+  for (int r = 0; r < 4; r++) {
+    if (row + r >= s.to.rows) break;
+    uint4 *to = reinterpret_cast<uint4 *>(
+        s.to.planes + ((row + r) * s.to.lines + line) * MMCI_LINE + 4 * WORDS * warp);
+    to[0] = make_uint4(rows[r][0], rows[r][1], rows[r][2], rows[r][3]);
+    to[1] = make_uint4(rows[r][4], rows[r][5], rows[r][6], rows[r][7]);
+  }
+}
+
 static int64_t blocks_of(int64_t count, int64_t each) {
   return (count + each - 1) / each;
 }
@@ -401,6 +463,12 @@ static int64_t blocks_of(int64_t count, int64_t each) {
 template <class Element, bool DIGITS>
 static mmc_status launch_split(cudaStream_t stream, const Split &s, bool across,
                                mmci_error *error) {
+  if (across && sizeof(Element) == 1 && s.ld % 4 == 0 &&
+      reinterpret_cast<uintptr_t>(s.x) % 4 == 0) {
+    const dim3 grid((unsigned)blocks_of(s.to.rows, 4 * 32), (unsigned)s.to.lines);
+    MMCI_CUDA_TRY(mmci_launch(residues_turn_bytes, grid, dim3(SPLIT_THREADS), 0, stream, s));
+    return MMC_OK;
+  }
   if (across) {
     const dim3 grid((unsigned)blocks_of(s.to.rows, ROWS), (unsigned)s.to.lines);
     MMCI_CUDA_TRY(mmci_launch(residues_split_across<Element, DIGITS>, grid, dim3(SPLIT_THREADS), 0,
@@ -424,10 +492,16 @@ static mmc_status launch_most(cudaStream_t stream, const void *x, int64_t ld, in
   return MMC_OK;
 }
 
+/* Says that elements are looked at as if they had signs, which only sums that wrap around allow. */
+static bool is_seen_unsigned(const mmci_gemm *gemm) {
+  return gemm->dtype == MMC_U64 && gemm->rule.modulus != 0;
+}
+
 static mmc_status range_of_integers(cudaStream_t stream, const mmci_residue_product *product,
                                     const mmci_residue_operand *of, const void *x, int64_t ld,
                                     bool across, mmci_error *error) {
   uint64_t *most = &product->state->most[of == &product->b];
+  if (is_seen_unsigned(&product->gemm)) return MMC_OK;
   const int64_t lines = across ? of->k : of->rows, length = across ? of->rows : of->k;
   switch (product->gemm.dtype) {
     case MMC_I64:
@@ -467,7 +541,8 @@ extern "C" mmc_status mmci_residues_choose(cudaStream_t stream, const mmci_resid
   const mmci_gemm *g = &product->gemm;
   if (g->dtype != MMC_F64) {
     MMCI_CUDA_TRY(mmci_launch(residues_choose_integers, dim3(1), dim3(1), 0, stream, product->state,
-                              product->moduli, g->k, product->planes));
+                              product->moduli, g->k, product->planes, g->rule.modulus / 2,
+                              !is_seen_unsigned(g)));
     return MMC_OK;
   }
   const Samples left = {product->a, static_cast<const double *>(a), g->a.ld, g->a.trans},
@@ -483,13 +558,20 @@ extern "C" mmc_status mmci_residues_choose(cudaStream_t stream, const mmci_resid
 extern "C" mmc_status mmci_residues_split(cudaStream_t stream, const mmci_residue_product *product,
                                           const mmci_residue_operand *operand, const void *x,
                                           int64_t ld, bool across, mmci_error *error) {
-  const Split s = {*operand, x, ld, product->moduli, product->state, operand == &product->b};
+  const Split s = {*operand,
+                   x,
+                   ld,
+                   product->moduli,
+                   product->state,
+                   product->gemm.rule.modulus,
+                   operand == &product->b};
   switch (product->gemm.dtype) {
     case MMC_F64:
       return launch_split<double, false>(stream, s, across, error);
     case MMC_I64:
-    case MMC_U64:
       return launch_split<int64_t, false>(stream, s, across, error);
+    case MMC_U64:
+      return launch_split<uint64_t, false>(stream, s, across, error);
     case MMC_I32:
     case MMC_U32:
       return launch_split<int32_t, true>(stream, s, across, error);

@@ -1,0 +1,123 @@
+#include "device/cuda/product/complex_by_real.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "device/cuda/cuda_check.h"
+#include "device/cuda/cuda_kernels.h"
+#include "device/cuda/emulated/emulated.h"
+#include "device/cuda/product/large_tile.h"
+#include "device/cuda/residues/residues.h"
+
+enum { LINE_REALS = 4, ALIGNED = 256 }; /* 16 bytes of f32; bytes */
+
+struct mmci_complex_product {
+  mmci_gemm gemm, real;
+  mmci_large_tile *large; /* one of the three */
+  mmci_emulated *emulated;
+  mmci_residues *residues;
+  char *scratch; /* B and iB, then A where it does not lie as it is read */
+  size_t b_bytes;
+};
+
+static size_t aligned(int64_t reals, mmc_dtype dtype) {
+  const size_t bytes = (size_t)reals * mmc_dtype_size(dtype);
+  return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+}
+
+/* An A that is transposed or conjugated is copied. */
+static bool copies_a(const mmci_gemm *gemm) {
+  return gemm->a.trans || gemm->a.conj;
+}
+
+mmci_gemm mmci_complex_by_real(const mmci_gemm *gemm) {
+  mmci_gemm real = *gemm;
+  real.dtype = gemm->dtype == MMC_C64 ? MMC_F32 : MMC_F64;
+  real.k *= 2;
+  real.n *= 2;
+  real.ldc *= 2;
+  real.rule.tolerance /= sqrt(2); /* of each part of an element */
+  real.a = (mmci_form){.ld = 2 * (copies_a(gemm) ? gemm->k : gemm->a.ld)};
+  real.b = (mmci_form){.ld = (real.n + LINE_REALS - 1) / LINE_REALS * LINE_REALS};
+  return real;
+}
+
+static size_t bytes_of_b(const mmci_gemm *real) {
+  return aligned(real->k * real->b.ld, real->dtype);
+}
+
+static size_t bytes_of_a(const mmci_gemm *gemm, const mmci_gemm *real) {
+  return copies_a(gemm) ? aligned(real->m * real->k, real->dtype) : 0;
+}
+
+uint64_t mmci_complex_product_bytes(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
+                                    int shape) {
+  const mmci_gemm real = mmci_complex_by_real(gemm);
+  const uint64_t bytes = bytes_of_b(&real) + bytes_of_a(gemm, &real);
+  if (gemm->precision == MMCI_REPRODUCIBLE)
+    return bytes + mmci_large_tile_bytes(device, &real, shape);
+  return bytes + (real.dtype == MMC_F32 ? mmci_emulated_bytes(&real) : mmci_residues_bytes(&real));
+}
+
+static mmc_status prepare_real(mmci_complex_product *x, const struct cudaDeviceProp *device,
+                               int shape, mmci_error *error) {
+  const int multiprocessors = device->multiProcessorCount;
+  if (x->gemm.precision == MMCI_REPRODUCIBLE)
+    return mmci_large_tile_prepare(device, &x->real, shape, &x->large, error);
+  if (x->real.dtype == MMC_F32)
+    return mmci_emulated_prepare(&x->real, mmci_emulated_choose(&x->real), multiprocessors,
+                                 &x->emulated, error);
+  return mmci_residues_prepare(&x->real, 0, multiprocessors, &x->residues, error);
+}
+
+static mmc_status enqueue_real(const mmci_complex_product *x, cudaStream_t stream, const void *a,
+                               const void *b, void *c, mmci_error *error) {
+  if (x->emulated != NULL) return mmci_emulated_enqueue(stream, x->emulated, a, b, c, error);
+  if (x->residues != NULL) return mmci_residues_enqueue(stream, x->residues, a, b, c, error);
+  mmc_status status = mmci_large_tile_enqueue(x->large, stream, a, b, c, error);
+  return status == MMC_OK ? mmci_cuda_settle(stream, &x->real, c, error) : status;
+}
+
+static mmc_status take_scratch(mmci_complex_product *x, mmci_error *error) {
+  MMCI_CUDA_TRY(cudaMalloc((void **)&x->scratch, x->b_bytes + bytes_of_a(&x->gemm, &x->real)));
+  return MMC_OK;
+}
+
+mmc_status mmci_complex_product_prepare(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
+                                        int shape, mmci_complex_product **out, mmci_error *error) {
+  mmci_complex_product *x = mmci_alloc_zeroed(1, sizeof *x);
+  if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
+  x->gemm = *gemm;
+  x->real = mmci_complex_by_real(gemm);
+  x->b_bytes = bytes_of_b(&x->real);
+  mmc_status status = prepare_real(x, device, shape, error);
+  if (status == MMC_OK) status = take_scratch(x, error);
+  if (status == MMC_OK)
+    *out = x;
+  else
+    mmci_complex_product_release(x);
+  return status;
+}
+
+void mmci_complex_product_release(mmci_complex_product *x) {
+  if (x == NULL) return;
+  mmci_large_tile_release(x->large);
+  mmci_emulated_release(x->emulated);
+  mmci_residues_release(x->residues);
+  if (x->scratch != NULL && cudaFree(x->scratch) != cudaSuccess) (void)cudaGetLastError();
+  free(x);
+}
+
+mmc_status mmci_complex_product_enqueue(const mmci_complex_product *x, cudaStream_t stream,
+                                        const void *a, const void *b, void *c, mmci_error *error) {
+  const mmci_gemm *gemm = &x->gemm;
+  mmc_status status = mmci_cuda_spread(stream, gemm, b, x->scratch, x->real.b.ld, error);
+  if (status == MMC_OK && copies_a(gemm)) {
+    char *copy = x->scratch + x->b_bytes;
+    status = mmci_cuda_copy_tiles(stream, gemm->dtype, gemm->m, gemm->k, a, &gemm->a, copy, gemm->k,
+                                  false, error);
+    a = copy;
+  }
+  return status == MMC_OK ? enqueue_real(x, stream, a, x->scratch, c, error) : status;
+}
