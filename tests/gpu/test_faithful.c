@@ -628,7 +628,8 @@ static void test_choice(const bench *with) {
                {MMC_F32, MMCI_FAITHFUL, 128, "cublas sgemm"},
                {MMC_F32, MMCI_FAST, 8192, "cublas tf32"},
                {MMC_F32, MMCI_NATIVE, 8192, "cublas sgemm"},
-               {MMC_C64, MMCI_FAITHFUL, 8192, "cublas cgemm"}};
+               {MMC_C64, MMCI_FAITHFUL, 8192, "emulated 3xint8"},
+               {MMC_C64, MMCI_NATIVE, 8192, "cublas cgemm"}};
   for (size_t s = 0; s < sizeof CASES / sizeof *CASES; s++) {
     const int64_t n = CASES[s].size;
     mmci_gemm gemm =
