@@ -227,4 +227,38 @@ static __device__ __forceinline__ void mmci_warpgroup_sync(int barrier) {
   asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory");
 }
 
+/* ---- a block that copies and multiplies
+ * ----------------------------------------------------------
+ */
+
+/* Makes the barriers of a ring of stages, those that say that one is full and, behind them, that it
+ * may be overwritten. In each of `blocks` blocks of the cluster the warps of two warpgroups arrive.
+ */
+static __device__ __forceinline__ void mmci_ring_open(uint32_t full, int stages, int blocks) {
+  enum { WARPS = 2 * 4, BARRIER_BYTES = 8 };
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < stages; s++) {
+      mmci_barrier_init(full + BARRIER_BYTES * s, 1);
+      mmci_barrier_init(full + BARRIER_BYTES * (stages + s), blocks * WARPS);
+    }
+    mmci_barrier_init_done();
+  }
+  __syncthreads();
+  mmci_cluster_sync();
+}
+
+/* Lets the first thread copy, and two warpgroups multiply: registers go from the one to the
+ * others. */
+template <class Kernel>
+static __device__ __forceinline__ void mmci_copy_and_multiply(Kernel &kernel, const CUtensorMap *a,
+                                                              const CUtensorMap *b) {
+  if (threadIdx.x < 128) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    if (threadIdx.x == 0) kernel.copy(a, b);
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    kernel.multiply();
+  }
+}
+
 #endif

@@ -272,24 +272,8 @@ __global__ void __launch_bounds__(THREADS, 1)
       (job.m + BLOCKS * MMCI_PRODUCT_ROWS - 1) / (BLOCKS * MMCI_PRODUCT_ROWS),
       (job.n + MMCI_PRODUCT_COLS - 1) / MMCI_PRODUCT_COLS,
       DIGITS ? 1 : job.state->planes};
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < STAGES; s++) {
-      mmci_barrier_init(kernel.full(s), 1);
-      mmci_barrier_init(kernel.empty(s),
-                        BLOCKS * 2 * 4); /* each warp of two warpgroups in each block arrives */
-    }
-    mmci_barrier_init_done();
-  }
-  __syncthreads();
-  mmci_cluster_sync();
-  /* Registers go from the thread that copies to those that hold sums. */
-  if (threadIdx.x < WARPGROUP) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-    if (threadIdx.x == 0) kernel.copy(&a, &b);
-  } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-    kernel.multiply();
-  }
+  mmci_ring_open(kernel.full(0), STAGES, BLOCKS);
+  mmci_copy_and_multiply(kernel, &a, &b);
 #endif
 }
 
