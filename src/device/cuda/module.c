@@ -11,6 +11,7 @@
 #include "base/dtype.h"
 #include "device/cuda/architectures.h"
 #include "device/cuda/cuda_device.h"
+#include "device/cuda/cuda_kernels.h"
 #include "device/cuda/facts.h"
 #include "device/cuda/model.h"
 #include "device/cuda/order/cuda_order.h"

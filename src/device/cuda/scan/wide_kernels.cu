@@ -69,9 +69,13 @@ struct Walk {
     const mmci_cuda_stack &x = walk.factors;
     const Real *from = static_cast<const Real *>(x.data) + b * x.stride + (begin + t) * x.step;
     Real *to = factors + t % 2 * S::N * S::N;
-    if (walk.n % S::PIECE == 0 && x.ld % S::PIECE == 0 && !x.turned &&
-        (uintptr_t)x.data % PIECE_BYTES == 0 && x.step % S::PIECE == 0 &&
-        x.stride % S::PIECE == 0) {
+    const bool has_pieces = walk.n % S::PIECE == 0 && x.ld % S::PIECE == 0 && !x.turned &&
+                            (uintptr_t)x.data % PIECE_BYTES == 0 && x.step % S::PIECE == 0 &&
+                            x.stride % S::PIECE == 0;
+    if (has_pieces && walk.n == S::N && x.ld == S::N) { /* one address serves all pieces */
+      for (int e = (int)threadIdx.x * S::PIECE; e < S::N * S::N; e += S::THREADS * S::PIECE)
+        mmci_copy_async(to + e, from + e);
+    } else if (has_pieces) {
       for (int e = (int)threadIdx.x * S::PIECE; e < S::N * S::N; e += S::THREADS * S::PIECE) {
         const int line = e / S::N, at = e % S::N;
         if (line < walk.n && at < walk.n) mmci_copy_async(to + e, from + line * x.ld + at);
