@@ -67,6 +67,7 @@ static __device__ __forceinline__ int64_t b_step_of(const Shape &s) {
  *     is_odd     whether the fast loops do not know an element
  *     Sum        what stands for an element of C while terms are taken in
  *     packed     an operand as take() wants it
+ *     sum        of two of these
  *     exact      one element of C from operands of any kind, and that which was there before
  *     value      what a Sum has become, with that which was there before
  */
@@ -79,6 +80,7 @@ struct Extreme {
   static __device__ __forceinline__ Real zero() { return LEAST ? (Real)INFINITY : -(Real)INFINITY; }
   static __device__ __forceinline__ bool is_odd(Real x) { return x != x; }
   static __device__ __forceinline__ Real packed(Real x) { return x; }
+  static __device__ __forceinline__ Real sum(Real x, Real y) { return x + y; }
   static __device__ __forceinline__ float of_two(float x, float y) {
     return LEAST ? fminf(x, y) : fmaxf(x, y);
   }
@@ -110,6 +112,10 @@ struct ExtremeInteger {
   }
   static __device__ __forceinline__ int64_t packed(int64_t x) {
     return x == zero() ? (LEAST ? FAR : -FAR) : x;
+  }
+  /* Wraps around where an operand is odd; what was made of it is not used. */
+  static __device__ __forceinline__ int64_t sum(int64_t x, int64_t y) {
+    return (int64_t)((uint64_t)x + (uint64_t)y);
   }
   static __device__ __forceinline__ int64_t of_two(int64_t x, int64_t y) {
     return (LEAST ? y < x : y > x) ? y : x;
@@ -250,7 +256,7 @@ struct Part {
 #pragma unroll
       for (int r = 0; r < ROWS; r++)
 #pragma unroll
-        for (int c = 0; c < COLS; c++) best[r][c] = Ring::of_two(best[r][c], a[r] + b[c]);
+        for (int c = 0; c < COLS; c++) best[r][c] = Ring::of_two(best[r][c], Ring::sum(a[r], b[c]));
     }
   }
   __device__ __forceinline__ Element value(int r, int c, bool accumulate, Element before) const {
@@ -570,7 +576,7 @@ struct Neighbours {
       for (int e = 0; e < COUNT; e++) {
         const Element y = read(l, e);
         odd |= Ring::is_odd(y);
-        best[e] = Ring::of_two(best[e], Ring::packed(x) + Ring::packed(y));
+        best[e] = Ring::of_two(best[e], Ring::sum(Ring::packed(x), Ring::packed(y)));
       }
     }
     return odd;
