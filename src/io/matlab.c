@@ -41,6 +41,7 @@ typedef struct stream {
   size_t left;
   z_stream *inflated; /* NULL when they are as they are */
   bool is_little;
+  bool has_parts; /* other variables lie in it */
 } stream;
 
 /* Takes size bytes; returns false when there are fewer, or they do not inflate. */
@@ -104,6 +105,7 @@ static bool check_variable(stream *s, uint64_t size, int depth);
 
 /* Goes through count variables that lie in *room bytes. */
 static bool check_parts(stream *s, uint64_t count, uint64_t room, int depth) {
+  s->has_parts = true;
   if (count > room / TAG_SIZE || depth >= DEPTH_MAX) return count == 0;
   for (uint64_t c = 0; c < count; c++) {
     unsigned char tag[TAG_SIZE];
@@ -157,14 +159,28 @@ static bool check_variable(stream *s, uint64_t size, int depth) {
   return depth == 0 || pass_over(s, room);
 }
 
-/* Goes through a variable that is the bytes inflated. */
+/* Says whether what is left inflates, to its checksum. */
+static bool ends_well(stream *s) {
+  unsigned char bytes[4096];
+  int code = Z_OK;
+  while (code == Z_OK) {
+    s->inflated->next_out = bytes;
+    s->inflated->avail_out = sizeof bytes;
+    code = inflate(s->inflated, Z_NO_FLUSH);
+  }
+  return code == Z_STREAM_END;
+}
+
+/* Goes through a variable that is the bytes inflated. Of one that holds others matio goes through
+ * all, and takes what does not inflate for sizes. */
 static bool check_inflated(const stream *s, uint32_t size) {
   z_stream z = {.next_in = (z_const Bytef *)s->at, .avail_in = size};
   if (inflateInit(&z) != Z_OK) return false;
   stream inside = {.inflated = &z, .is_little = s->is_little};
   unsigned char tag[TAG_SIZE];
   bool good = take(&inside, tag, sizeof tag) && word_of(s, tag) == TYPE_MATRIX &&
-              check_variable(&inside, word_of(s, tag + WORD), 0);
+              check_variable(&inside, word_of(s, tag + WORD), 0) &&
+              (!inside.has_parts || ends_well(&inside));
   inflateEnd(&z);
   return good;
 }
