@@ -375,12 +375,71 @@ static void try_range(uint64_t seed) {
   expect(right, "products beyond the range of f32", seed);
 }
 
+/* Returns whether states of a recurrence are right that begins with ones, in pieces. */
+static bool recur(Stack &factors, Stack &states, int64_t run) {
+  mmci_cuda_recurrence x = {};
+  mmci_error error = {};
+  Stack initial(factors.dtype, factors.n, 1, 1, true, false);
+  for (int64_t e = 0; e < factors.n * factors.n; e++)
+    element_write(factors.dtype, initial.at(0, 0, e / factors.n, e % factors.n), {1, 0});
+  x.dtype = factors.dtype;
+  x.n = x.width = factors.n;
+  x.length = factors.count;
+  x.batch = 1;
+  x.factors = factors.form;
+  x.states = states.form;
+  x.initial = initial.form;
+  x.run = run;
+  x.pieces = (x.length + run - 1) / run;
+  std::vector<double> work(mmci_cuda_recurrence_room(&x) / sizeof(double) + 1, (double)NAN);
+  x.work = work.data();
+  return mmci_cuda_recurrence_follow(nullptr, &x, &error) == MMC_OK;
+}
+
+/* Positive factors, one element of which is infinite: states before it are finite, its own are
+ * infinite in that column, and later ones everywhere, but for rows that do not meet it. None is
+ * NaN, also where kernels fill up sides with zeros. */
+static void try_infinity(uint64_t seed) {
+  uint64_t random = seed;
+  auto some = [&]() { return random_below(&random, 2) == 0; };
+  const mmc_dtype dtype = some() ? MMC_F32 : MMC_F64;
+  const int64_t n = 1 + random_below(&random, some() ? 16 : 64);
+  const int64_t length = 1 + random_below(&random, 60), at = random_below(&random, length);
+  const int64_t row = random_below(&random, n), col = random_below(&random, n);
+  Stack factors(dtype, n, length, 1, some(), some()), states(dtype, n, length, 1, some(), some());
+  for (int64_t t = 0; t < length; t++)
+    for (int64_t r = 0; r < n; r++)
+      for (int64_t c = 0; c < n; c++)
+        element_write(dtype, factors.at(0, t, r, c), {(1 + random_unit(&random)) / (double)n, 0});
+  element_write(dtype, factors.at(0, at, row, col), {(double)INFINITY, 0});
+  const bool recurs = mmci_cuda_recurrence_can(dtype, n, n) && random_below(&random, 3) == 0;
+  const bool strands = mmci_cuda_strands_can(9, 0, dtype, n) && some();
+  bool right = false;
+  if (recurs)
+    right = recur(factors, states, 1 + random_below(&random, length));
+  else if (n > MMCI_CUDA_SWEEP_SIDE)
+    right = walk(factors, nullptr, states, 1 + random_below(&random, 6), some());
+  else if (mmci_cuda_tiles_can(dtype, n) && some())
+    right = scan_tiles(factors, nullptr, states, 2);
+  else
+    right = scan(factors, nullptr, states, 2, strands ? MMCI_CUDA_FEW_STRANDS : 0);
+  for (int64_t t = 0; t < length; t++)
+    for (int64_t r = 0; r < n; r++)
+      for (int64_t c = 0; c < n; c++) {
+        const double x = states.read(0, t, r, c);
+        const bool meets = (recurs || at > 0 || r == row) && (t > at || (t == at && c == col));
+        right = right && (meets ? std::isinf(x) && x > 0 : std::isfinite(x));
+      }
+  expect(right && states.rest_is_untouched(), "an infinite element among positive ones", seed);
+}
+
 int main(int argc, char **argv) {
   const uint64_t seed = argc > 1 ? strtoull(argv[1], nullptr, 10) : 2323;
   printf("seed %" PRIu64 "\n", seed);
   for (uint64_t i = 0; i < CASES; i++) {
     try_scan(seed + i);
     try_recurrence(seed + i);
+    try_infinity(seed + i);
     if (i % 3 == 0) try_walk(seed + i);
   }
   try_range(seed);

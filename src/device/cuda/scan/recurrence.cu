@@ -312,8 +312,9 @@ __global__ void __launch_bounds__(PIECE_THREADS) gather(const Work<Real> w) {
       else
         multiply_row<Real, N>(slot, false, held, sum);
     }
+    /* Beyond n an infinite element times 0 is NaN, which must not come back. */
 #pragma unroll
-    for (int j = 0; j < N; j++) held[j] = sum[j];
+    for (int j = 0; j < N; j++) held[j] = w.n == N || j < w.n ? sum[j] : Real(0);
     if (t % SCALED_EVERY != SCALED_EVERY - 1 || is_sum) continue;
     const int exponent = beyond<Real, N>(held);
     scaled_by += exponent;

@@ -148,9 +148,10 @@ struct Sixteen {
     }
   }
 
-  /* state = state M. Of four lines of M that a lane has, the first of the tensor core's eight are
-   * the even ones. */
-  static __device__ __forceinline__ void multiply(State *state, const double (&m)[4][2]) {
+  /* state = state M, of n rows. Of four lines of M that a lane has, the first of the tensor core's
+   * eight are the even ones. What is beyond n stays 0: an infinite element times 0 is NaN there,
+   * which must not come back. */
+  static __device__ __forceinline__ void multiply(State *state, const double (&m)[4][2], int n) {
     State sum;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -166,8 +167,14 @@ struct Sixteen {
       for (int e = 0; e < 4; e++) sum.of[e / 2][2 * half + e % 2] = part[e];
     }
     *state = sum;
+    if (n == N) return;
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+#pragma unroll
+      for (int c = 0; c < 4; c++)
+        if (g() + 8 * h >= n || 4 * t() + c >= n) state->of[h][c % 2 * 2 + c / 2] = 0;
   }
-  static __device__ __forceinline__ void multiply(State *state, const Factor &factor) {
+  static __device__ __forceinline__ void multiply(State *state, const Factor &factor, int n) {
     double m[4][2];
     if (sizeof(Real) == sizeof(float)) {
       float none = 0;
@@ -176,7 +183,7 @@ struct Sixteen {
       if (__all_sync(0xffffffffu, none == 0.0f)) {
 #pragma unroll
         for (int e = 0; e < 8; e++) m[e / 2][e % 2] = widened((float)factor.of[e / 2][e % 2]);
-        multiply(state, m);
+        multiply(state, m, n);
 #pragma unroll
         for (int e = 0; e < 8; e++) state->of[e / 4][e % 4] *= 0x1p+896;
         return;
@@ -184,7 +191,7 @@ struct Sixteen {
     }
 #pragma unroll
     for (int e = 0; e < 8; e++) m[e / 2][e % 2] = (double)factor.of[e / 2][e % 2];
-    multiply(state, m);
+    multiply(state, m, n);
   }
 
   /* Matrices of doubles, with pairs of columns in another order in every four rows, so that lanes
@@ -211,7 +218,7 @@ struct Sixteen {
         state->of[h][2 + p] = x.of[1];
       }
   }
-  static __device__ __forceinline__ void multiply_slot(State *state, const double *slot) {
+  static __device__ __forceinline__ void multiply_slot(State *state, const double *slot, int n) {
     double m[4][2];
 #pragma unroll
     for (int r = 0; r < 4; r++) {
@@ -219,7 +226,7 @@ struct Sixteen {
       m[r][0] = x.of[0];
       m[r][1] = x.of[1];
     }
-    multiply(state, m);
+    multiply(state, m, n);
   }
 };
 
@@ -292,7 +299,7 @@ struct Block {
 #pragma unroll
       for (int d = 0; d < AHEAD; d++) {
         if (i + d >= own) continue;
-        if (i + d > 0 || follows) Matrix::multiply(state, next[d]);
+        if (i + d > 0 || follows) Matrix::multiply(state, next[d], factors.n);
         if (i + d + AHEAD < own) Matrix::load(factors, from, &next[d]);
         from += step;
         if (WRITES) Matrix::store(states, *state, to);
@@ -346,7 +353,7 @@ struct Block {
       for (int left = warp * 2 * apart; left + apart < count; left += S::WARPS * 2 * apart) {
         State state;
         Matrix::get(window + left * SLOT, &state);
-        Matrix::multiply_slot(&state, window + (left + apart) * SLOT);
+        Matrix::multiply_slot(&state, window + (left + apart) * SLOT, factors.n);
         __syncwarp();
         Matrix::put(window + left * SLOT, state);
       }
@@ -369,7 +376,7 @@ struct Block {
       __syncthreads();
       if (takes) {
         Matrix::get(slot - apart * SLOT, &total);
-        Matrix::multiply_slot(&total, slot);
+        Matrix::multiply_slot(&total, slot, factors.n);
       }
       __syncthreads();
       if (takes) Matrix::put(slot, total);
@@ -403,7 +410,7 @@ struct Block {
       __syncwarp();
       for (int q = (int)threadIdx.x; q < S::PAIRS; q += WARP) read(of_tile(tile), window + SLOT, q);
       __syncwarp();
-      Matrix::multiply_slot(&whole, window + SLOT);
+      Matrix::multiply_slot(&whole, window + SLOT, factors.n);
       if (!ends_row) tell(whole, of_group(group));
     }
     const bool starts = row > 0 || pass.initial.data != nullptr;
@@ -440,9 +447,9 @@ struct Block {
       if (tells && ends_row) Matrix::put(window + 2 * SLOT, whole);
       __syncwarp();
       State after = carry;
-      Matrix::multiply_slot(&carry, window + SLOT);
+      Matrix::multiply_slot(&carry, window + SLOT, factors.n);
       if (tells && ends_row) {
-        Matrix::multiply_slot(&after, window + 2 * SLOT);
+        Matrix::multiply_slot(&after, window + 2 * SLOT, factors.n);
         tell(after, of_row(row));
       }
       __syncwarp();
@@ -461,7 +468,7 @@ struct Block {
       if (warp > 0) Matrix::put(slot, before);
       __syncwarp();
       Matrix::get(window, &state);
-      if (warp > 0) Matrix::multiply_slot(&state, slot);
+      if (warp > 0) Matrix::multiply_slot(&state, slot, factors.n);
     }
     follow<true>(has || warp > 0, &state);
   }

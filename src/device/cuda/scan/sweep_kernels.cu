@@ -229,8 +229,25 @@ struct Tile {
         *piece_at(matrix, lane + r * S::LANES, v) = piece;
       }
   }
+  /* Zeros what is beyond n of a row's piece, or of rows: an infinite element times 0 is NaN there,
+   * which must not come back. */
+  __device__ __forceinline__ void clear_beyond(Piece *piece, int row, int v) const {
+    if (pass.n == S::N) return;
+#pragma unroll
+    for (int e = 0; e < S::PIECE; e++)
+      if (row >= pass.n || v * S::PIECE + e >= pass.n) piece->of[e] = 0;
+  }
+  __device__ __forceinline__ void clear_beyond(Rows *rows) const {
+    if (pass.n == S::N) return;
+#pragma unroll
+    for (int r = 0; r < S::ROWS; r++)
+#pragma unroll
+      for (int j = 0; j < S::N; j++)
+        if (lane + r * S::LANES >= pass.n || j >= pass.n) rows->of[r][j] = 0;
+  }
+
   /* rows = rows M */
-  static __device__ __forceinline__ void multiply(Rows *rows, Real *matrix) {
+  __device__ __forceinline__ void multiply(Rows *rows, Real *matrix) const {
     Rows sum;
 #pragma unroll
     for (int r = 0; r < S::ROWS; r++)
@@ -247,6 +264,7 @@ struct Tile {
           for (int e = 0; e < S::PIECE; e++)
             sum.of[r][v * S::PIECE + e] += rows->of[r][k] * piece.of[e];
       }
+    clear_beyond(&sum);
     *rows = sum;
   }
 
@@ -281,7 +299,7 @@ struct Tile {
     bool is_alone;
   };
   template <int MOST>
-  static __device__ __forceinline__ void multiply_pairs(Real *slots, const Pairs &x) {
+  __device__ __forceinline__ void multiply_pairs(Real *slots, const Pairs &x) const {
     enum { EACH = S::EACH, ITEMS = (MOST * EACH + S::THREADS - 1) / S::THREADS };
     Piece sums[ITEMS] = {}, kept[ITEMS] = {};
 #pragma unroll
@@ -306,6 +324,7 @@ struct Tile {
           for (int e = 0; e < S::PIECE; e++) sums[i].of[e] += a.of[k] * m.of[e];
         }
       }
+      clear_beyond(&sums[i], row, v);
     }
     __syncthreads();
 #pragma unroll
@@ -481,14 +500,14 @@ __global__ void __launch_bounds__(S::THREADS) sweep(const mmci_cuda_sweep pass) 
     /* Of the window the first slot is kept, and the second takes the group's product. */
     Tile<Real, S>::copy(own, t.window + S::SLOT);
     __syncthreads();
-    Tile<Real, S>::template multiply_pairs<1>(t.window, {1, 0, 0, 1, 1, -1, !has_tiles});
+    t.template multiply_pairs<1>(t.window, {1, 0, 0, 1, 1, -1, !has_tiles});
     t.publish(t.window + S::SLOT, t.of_group(group), epoch + 1);
   }
   t.look_at_groups(epoch, has_tiles);
   if (!is_last && ends_row) {
     Tile<Real, S>::copy(own, t.window + S::SLOT);
     __syncthreads();
-    Tile<Real, S>::template multiply_pairs<1>(t.window, {1, 0, 0, 1, 1, -1, false});
+    t.template multiply_pairs<1>(t.window, {1, 0, 0, 1, 1, -1, false});
     t.publish(t.window + S::SLOT, t.of_row(group / ROW), epoch + 1);
   }
   __syncthreads();

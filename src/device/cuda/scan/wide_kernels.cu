@@ -142,7 +142,8 @@ struct Walk {
     }
   }
 
-  /* own = state M, where both are in shared memory. */
+  /* own = state M, where both are in shared memory. Columns beyond n stay 0: an infinite element
+   * times 0 is NaN there, which must not come back. */
   __device__ __forceinline__ void multiply(int64_t t, Real (&own)[S::ROWS][COLS]) const {
     const Real *matrix = factors + t % 2 * S::N * S::N + col;
     const Real *column = columns + t % 2 * S::N * S::PITCH + row;
@@ -159,6 +160,12 @@ struct Walk {
 #pragma unroll
         for (int c = 0; c < COLS; c++) own[r][c] += s.of[r] * m.of[c];
     }
+    if (walk.n == S::N) return;
+#pragma unroll
+    for (int r = 0; r < S::ROWS; r++)
+#pragma unroll
+      for (int c = 0; c < COLS; c++)
+        if (col + c >= walk.n) own[r][c] = 0;
   }
 };
 
