@@ -229,9 +229,17 @@ static void try_poison(uint64_t seed, mmc_dtype dtype, double poison) {
   expect(right && states.rest_is_untouched(), "a factor that holds no number", seed);
 }
 
-/* Walks through tiles, and one tile of their products. */
-static bool walk(Stack &factors, Stack *initial, Stack &states, int64_t run, bool splits_rows) {
+/* A pass, by tensor cores where these can and are wanted. */
+static bool pass_through(const mmci_cuda_walk &x, bool by_tensor) {
   mmci_error error = {};
+  return (by_tensor && mmci_cuda_tensor_walk_can(9, 0, &x)
+              ? mmci_cuda_tensor_walk_run(nullptr, &x, &error)
+              : mmci_cuda_walk_run(nullptr, &x, &error)) == MMC_OK;
+}
+
+/* Walks through tiles, and one tile of their products. */
+static bool walk(Stack &factors, Stack *initial, Stack &states, int64_t run, bool splits_rows,
+                 bool by_tensor) {
   mmci_cuda_walk x = {};
   const int64_t n = factors.n, size = n * n;
   x.dtype = factors.dtype;
@@ -255,12 +263,10 @@ static bool walk(Stack &factors, Stack *initial, Stack &states, int64_t run, boo
     above.factors = {totals.data(), n, size, size * x.tiles, false};
     above.states = {carries.data(), n, size, size * x.tiles, false};
     above.finishes = true;
-    if (mmci_cuda_walk_run(nullptr, &x, &error) != MMC_OK ||
-        mmci_cuda_walk_run(nullptr, &above, &error) != MMC_OK)
-      return false;
+    if (!pass_through(x, by_tensor) || !pass_through(above, by_tensor)) return false;
   }
   x.finishes = true;
-  return mmci_cuda_walk_run(nullptr, &x, &error) == MMC_OK;
+  return pass_through(x, by_tensor);
 }
 
 static void try_walk(uint64_t seed) {
@@ -268,6 +274,7 @@ static void try_walk(uint64_t seed) {
   auto some = [&]() { return random_below(&random, 2) == 0; };
   const mmc_dtype dtype = some() ? MMC_F32 : MMC_F64;
   const int64_t n = random_below(&random, 3) == 0 ? 17 + random_below(&random, 48)
+                    : some()                      ? 20 + 4 * random_below(&random, 12)
                                                   : 32 << random_below(&random, 2);
   const int64_t run = 1 + random_below(&random, 4), batch = 1 + random_below(&random, 2);
   const int64_t length = 1 + random_below(&random, 4 * run);
@@ -277,8 +284,8 @@ static void try_walk(uint64_t seed) {
   factors.fill(&random);
   initial.fill(&random);
   Stack *before = some() ? &initial : nullptr;
-  expect(walk(factors, before, states, run, some()) && is_right(factors, before, states), "a walk",
-         seed);
+  expect(walk(factors, before, states, run, some(), some()) && is_right(factors, before, states),
+         "a walk", seed);
 }
 
 /* A recurrence of square states, whose addends are factors of their own. In pieces its states are
@@ -418,7 +425,7 @@ static void try_infinity(uint64_t seed) {
   if (recurs)
     right = recur(factors, states, 1 + random_below(&random, length));
   else if (n > MMCI_CUDA_SWEEP_SIDE)
-    right = walk(factors, nullptr, states, 1 + random_below(&random, 6), some());
+    right = walk(factors, nullptr, states, 1 + random_below(&random, 6), some(), some());
   else if (mmci_cuda_tiles_can(dtype, n) && some())
     right = scan_tiles(factors, nullptr, states, 2);
   else
@@ -440,7 +447,7 @@ int main(int argc, char **argv) {
     try_scan(seed + i);
     try_recurrence(seed + i);
     try_infinity(seed + i);
-    if (i % 3 == 0) try_walk(seed + i);
+    if (i % 2 == 0) try_walk(seed + i);
   }
   try_range(seed);
   try_poison(seed, seed % 2 == 1 ? MMC_F32 : MMC_F64, (double)(seed % 4 < 2 ? INFINITY : NAN));

@@ -5,7 +5,8 @@
  * Where that would take many tiles a multiprocessor, passes over larger tiles are faster: one finds
  * their products, which are swept, and another the states. Of more rows, the products of tiles are
  * a shorter scan, whose products of tiles are a shorter one still, until one tile is left: each
- * level is reduced going up and finished going down. */
+ * level is reduced going up and finished going down, by tensor cores of doubles where that can be.
+ */
 #include "base/address.h"
 #include "base/alloc.h"
 #include "device/cuda/cuda_check.h"
@@ -313,17 +314,22 @@ static mmci_cuda_walk walk_of(const mmci_scan_kernel *kernel, const mmci_scan_pl
   return walk;
 }
 
+static mmc_status walk(mmci_queue *queue, const mmci_scan_kernel *kernel,
+                       const mmci_scan_places *places, int l, bool finishes, mmci_error *error) {
+  const struct cudaDeviceProp *chip = &kernel->device->properties;
+  const mmci_cuda_walk pass = walk_of(kernel, places, l, finishes);
+  return mmci_cuda_tensor_walk_can(chip->major, chip->minor, &pass)
+             ? mmci_cuda_tensor_walk_run(queue->stream, &pass, error)
+             : mmci_cuda_walk_run(queue->stream, &pass, error);
+}
+
 static mmc_status walk_levels(mmci_queue *queue, const mmci_scan_kernel *kernel,
                               const mmci_scan_places *places, mmci_error *error) {
   mmc_status status = MMC_OK;
-  for (int l = 0; l + 1 < kernel->count && status == MMC_OK; l++) {
-    const mmci_cuda_walk walk = walk_of(kernel, places, l, false);
-    status = mmci_cuda_walk_run(queue->stream, &walk, error);
-  }
-  for (int l = kernel->count - 1; l >= 0 && status == MMC_OK; l--) {
-    const mmci_cuda_walk walk = walk_of(kernel, places, l, true);
-    status = mmci_cuda_walk_run(queue->stream, &walk, error);
-  }
+  for (int l = 0; l + 1 < kernel->count && status == MMC_OK; l++)
+    status = walk(queue, kernel, places, l, false, error);
+  for (int l = kernel->count - 1; l >= 0 && status == MMC_OK; l--)
+    status = walk(queue, kernel, places, l, true, error);
   return status;
 }
 

@@ -106,6 +106,12 @@ typedef struct mmci_cuda_walk {
 bool mmci_cuda_walk_can(mmc_dtype dtype, int64_t n);
 mmc_status mmci_cuda_walk_run(cudaStream_t stream, const mmci_cuda_walk *walk, mmci_error *error);
 
+/* The same of f32 by tensor cores of doubles, where a chip of such a compute capability has them
+ * and all lines of factors and states begin at multiples of 16 bytes; sums are in f64. */
+bool mmci_cuda_tensor_walk_can(int major, int minor, const mmci_cuda_walk *walk);
+mmc_status mmci_cuda_tensor_walk_run(cudaStream_t stream, const mmci_cuda_walk *walk,
+                                     mmci_error *error);
+
 /* A recurrence: states of width rows are multiplied by factors from the right, and addends added.
  */
 typedef struct mmci_cuda_recurrence {
