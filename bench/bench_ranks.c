@@ -1,11 +1,14 @@
 /* bench_ranks.c: chains on several ranks against the same engine used product by product.
  *
  *     bench_ranks words [CHAINS] [SEED]                 by counting, on 4, 16 and 64 ranks
+ *     bench_ranks halves [CHAINS] [SEED]                by prices, on 4, 16 and 64 ranks
  *     mpirun -np 2 bench_ranks seconds [CHAINS] [SEED]  measured, with the ScaLAPACK of the module
  *
  * words: random chains of 4 to 10 factors with sides of 32 to 8192, evenly spread by their
  * logarithm; the plan of fewest words against the words of p?gemm with every matrix on the square
- * grid. seconds: random chains, and tall ones, whose factors lie in memory; the plan for time
+ * grid. halves: the predicted seconds of plans in which all ranks work on one product after the
+ * other, or fewer on all products, by those of plans in which two operands may be computed at the
+ * same time. seconds: random chains, and tall ones, whose factors lie in memory; the plan for time
  * against p?gemm product by product, in the same order, with every matrix on 1 x P ranks and on P x
  * 1 and blocks of 64, whichever is faster. Runs are paired, and their medians compared. Prints a
  * line of JSON each. */
@@ -95,6 +98,48 @@ static int count_words(mmc_context *context, int chains, uint64_t seed) {
         "\"plan_us\": %.4g}\n",
         (int)(side * side), chains, (unsigned long long)seed, exp(logs / chains), least, most,
         worse, 1e6 * plan_s / chains);
+  }
+  return 0;
+}
+
+static int compare_halves(mmc_context *context, int chains, uint64_t seed) {
+  static const double sides[3][2] = {{8, 256}, {32, 1024}, {32, 8192}};
+  for (int r = 0; r < 3; r++) {
+    for (int32_t ranks = 4; ranks <= 64; ranks *= 4) {
+      double logs = 0, most = 0, together_s = 0, plan_s = 0;
+      int apart = 0;
+      state = seed;
+      for (int c = 0; c < chains; c++) {
+        sample s = {.n = 4 + (int64_t)(mmci_random_bits(&state) % 7)};
+        for (int64_t i = 0; i <= s.n; i++) s.dims[i] = random_side(sides[r][0], sides[r][1]);
+        if (!find_order(context, &s)) return 1;
+        mmci_ranks_problem p = problem_of(&s, ranks);
+        mmci_ranks_plan together, plan;
+        p.all_ranks = false;
+        p.goal = MMCI_RANKS_SECONDS;
+        const double start = mmci_now_s();
+        if (mmci_ranks_choose(&p, &together, NULL) != MMC_OK) return 1;
+        const double middle = mmci_now_s();
+        p.halves = true;
+        if (mmci_ranks_choose(&p, &plan, NULL) != MMC_OK) return 1;
+        plan_s += mmci_now_s() - middle;
+        together_s += middle - start;
+        const double ratio = together.predicted_s / plan.predicted_s;
+        bool has_apart = false;
+        for (int64_t i = 0; i < p.step_count; i++) has_apart = has_apart || plan.steps[i].apart;
+        apart += has_apart;
+        logs += log(ratio);
+        if (ratio > most) most = ratio;
+        mmci_ranks_plan_destroy(&plan);
+        mmci_ranks_plan_destroy(&together);
+      }
+      printf(
+          "{\"bench\": \"ranks_halves\", \"sides\": [%g, %g], \"ranks\": %d, \"chains\": %d, "
+          "\"seed\": %llu, \"apart\": %d, \"faster_geomean\": %.4g, \"most\": %.4g, "
+          "\"plan_us\": %.4g, \"plan_together_us\": %.4g}\n",
+          sides[r][0], sides[r][1], (int)ranks, chains, (unsigned long long)seed, apart,
+          exp(logs / chains), most, 1e6 * plan_s / chains, 1e6 * together_s / chains);
+    }
   }
   return 0;
 }
@@ -294,11 +339,12 @@ int main(int argc, char **argv) {
   const int chains = argc > 2 ? atoi(argv[2]) : 150;
   const uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
   if (argc < 2 || chains < 1 || mmc_context_create(NULL, &context) != MMC_OK) {
-    fprintf(stderr, "usage: bench_ranks words|seconds [CHAINS] [SEED]\n");
+    fprintf(stderr, "usage: bench_ranks words|halves|seconds [CHAINS] [SEED]\n");
     return 2;
   }
-  const int result = strcmp(argv[1], "words") == 0 ? count_words(context, chains, seed)
-                                                   : measure_all(context, chains, seed);
+  const int result = strcmp(argv[1], "words") == 0    ? count_words(context, chains, seed)
+                     : strcmp(argv[1], "halves") == 0 ? compare_halves(context, chains, seed)
+                                                      : measure_all(context, chains, seed);
   mmc_context_destroy(context);
   return result;
 }

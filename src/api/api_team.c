@@ -350,6 +350,7 @@ static mmc_status make_problem(mmc_team_plan *plan, const mmc_team_options *opti
       .dtype = order->chain->dtype,
       .ranks = plan->team != NULL ? plan->team->ops->count(plan->team->team) : options->ranks,
       .all_ranks = options->all_ranks,
+      .halves = true,
       .limit_bytes = options->rank_bytes,
   };
   if (problem->ranks < 1 || problem->ranks > MMCI_MAX_RANKS)

@@ -67,7 +67,7 @@ mmci_u128 mmci_way_words(const mmci_way *way, int64_t m, int64_t k, int64_t n) {
     case MMCI_BY_INNER:
       /* Every rank that has a part of k sends its partial product but for its own piece. */
       for (int32_t r = 0; r < filled(k, way->left.ranks); r++) {
-        const mmci_piece own = mmci_layout_piece(&way->result, m, n, r);
+        const mmci_piece own = mmci_layout_piece(&way->result, m, n, way->result.first + r);
         words = mmci_u128_add(words, (mmci_u128)(uint64_t)m * (uint64_t)n - mmci_piece_words(&own));
       }
       return words;

@@ -154,7 +154,6 @@ static mmc_status try_table(search *f, mmci_ranks_goal goal, mmci_error *error) 
       .all_ranks = true,
       .given = all_given ? given : NULL,
       .asked = asked ? &x->out->site.layout : NULL,
-      .pieces_first = true,
       .limit_bytes = UINT64_MAX,
       .goal = goal,
       .rates = {.flops_per_s = x->rates.product.flops_per_s,

@@ -3,7 +3,11 @@
  *
  * The table holds, for each step and each layout, the least price of having the step's result in
  * that layout. It takes O(steps * layouts * (layouts + ways)) prices, some microseconds for a few
- * ranks. A result that several steps read is given the layout that is cheapest for itself. */
+ * ranks. A result that several steps read is given the layout that is cheapest for itself.
+ *
+ * There is a table for all ranks, one for half of them, a quarter, down to one. Where both operands
+ * of a step are results, they may be computed at the same time, each by half of the ranks: each
+ * half goes by its own table (Lee, Kim, Hong and Lee, IEEE TPDS 14(4), 2003). */
 #ifndef MMCI_RANKS_CHOOSE_H
 #define MMCI_RANKS_CHOOSE_H
 
@@ -45,14 +49,17 @@ typedef struct mmci_ranks_problem {
   const int64_t *dims;                /* factor_count + 1 */
   const mmci_ranks_product *products; /* step_count products, operands before those who read them */
   mmc_dtype dtype;
-  int32_t ranks;            /* how many there are, 1 to MMCI_MAX_RANKS */
-  bool all_ranks;           /* use all of them, even where fewer are faster */
-  const mmci_layout *given; /* layouts of the factors; NULL: any but whole is free, as of files */
+  int32_t ranks;  /* how many there are, 1 to MMCI_MAX_RANKS */
+  bool all_ranks; /* use all of them, even where fewer are faster */
+  /* Operands of a step may be computed at the same time, each by half of the ranks, where that
+   * takes fewer seconds: for the goal of seconds, with free factors and without a limit, unless a
+   * result is read twice or the plan is reproducible. */
+  bool halves;
+  /* Layouts of the factors. NULL: they are free, as of files, but that one which is wanted whole is
+   * made so from its pieces. */
+  const mmci_layout *given;
   const mmci_layout *asked; /* the layout of the result; NULL means any */
-  /* Of factors that are free, one that is read whole is made so from its pieces, as between
-   * memories that have faster links to one another than to where it comes from. */
-  bool pieces_first;
-  uint64_t limit_bytes; /* what a rank may hold, factors and result among it; UINT64_MAX: any */
+  uint64_t limit_bytes;     /* what a rank may hold, factors and result among it; UINT64_MAX: any */
   mmci_ranks_goal goal;
   mmci_ranks_rates rates;
   /* The bits of the result do not depend on the ranks: no sums of partial products. */
@@ -72,6 +79,7 @@ typedef struct mmci_ranks_step {
   mmci_way way;
   mmci_ranks_operand left, right;
   mmci_u128 words; /* words of all ranks: both operands' and the way's own */
+  bool apart;      /* its operands were computed at the same time, each by half of its ranks */
   double predicted_s, communication_s;
   double predicted_j;
   uint64_t rank_bytes; /* the most that a rank holds while the step runs */

@@ -44,16 +44,30 @@ static label bytes_label(uint64_t bytes) {
   return l;
 }
 
-/* Returns "rows", or "rows > whole" for a change. */
+/* Returns "0-3". */
+static label ranks_label(const mmci_layout *layout) {
+  label l;
+  if (layout->ranks == 1)
+    snprintf(l.text, sizeof l.text, "%d", (int)layout->first);
+  else
+    snprintf(l.text, sizeof l.text, "%d-%d", (int)layout->first,
+             (int)(layout->first + layout->ranks - 1));
+  return l;
+}
+
+/* Returns "rows", "rows > whole" for a change, or "rows of 2-3 > whole" where fewer ranks had it.
+ */
 static label change_label(const mmci_layout *from, const mmci_layout *to) {
   char before[MMCI_LAYOUT_TEXT_SIZE], after[MMCI_LAYOUT_TEXT_SIZE];
+  const bool same_ranks = from->first == to->first && from->ranks == to->ranks;
   label l;
   mmci_layout_text(from, before);
   mmci_layout_text(to, after);
   if (mmci_layout_same(from, to))
     snprintf(l.text, sizeof l.text, "%.20s", before);
   else
-    snprintf(l.text, sizeof l.text, "%.20s > %.20s", before, after);
+    snprintf(l.text, sizeof l.text, "%.14s%s%.12s > %.14s", before, same_ranks ? "" : " of ",
+             same_ranks ? "" : ranks_label(from).text, after);
   return l;
 }
 
@@ -81,8 +95,9 @@ void mmci_ranks_put_text(const mmci_ranks_account *account, mmci_text *text) {
                    p->rates.calibrated ? "model" : "model, not calibrated");
   mmci_text_printf(text, "memory           %s at most a rank\n",
                    bytes_label(plan->rank_bytes).text);
-  mmci_text_printf(text, "\n%-18s %10s %10s %10s   %-7s %-22s %-22s %-10s %14s %7s %12s\n", "step",
-                   "m", "k", "n", "way", "left", "right", "result", "words", "comm.", "memory");
+  mmci_text_printf(text, "\n%-18s %10s %10s %10s   %-7s %-7s %-26s %-26s %-10s %14s %7s %12s\n",
+                   "step", "m", "k", "n", "ranks", "way", "left", "right", "result", "words",
+                   "comm.", "memory");
   for (int64_t s = 0; s < p->step_count; s++) {
     const mmci_ranks_product *x = &p->products[s];
     const mmci_ranks_step *step = &plan->steps[s];
@@ -93,8 +108,9 @@ void mmci_ranks_put_text(const mmci_ranks_account *account, mmci_text *text) {
              operand_label(p, x->right).text);
     mmci_text_printf(text,
                      "%-18s %10" PRId64 " %10" PRId64 " %10" PRId64
-                     "   %-7s %-22s %-22s %-10s %14s %5.1f %% %12s\n",
-                     name.text, x->m, x->k, x->n, mmci_algorithm_name(step->way.algorithm),
+                     "   %-7s %-7s %-26s %-26s %-10s %14s %5.1f %% %12s\n",
+                     name.text, x->m, x->k, x->n, ranks_label(&step->way.result).text,
+                     mmci_algorithm_name(step->way.algorithm),
                      change_label(&step->left.from, &step->way.left).text,
                      change_label(&step->right.from, &step->way.right).text,
                      mmci_layout_text(&step->way.result, result), count_label(step->words).text,
@@ -139,9 +155,12 @@ void mmci_ranks_put_json(const mmci_ranks_account *account, mmci_text *text) {
     char result[MMCI_LAYOUT_TEXT_SIZE];
     mmci_text_printf(text,
                      "%s{\"m\": %" PRId64 ", \"k\": %" PRId64 ", \"n\": %" PRId64
-                     ", \"operands\": [\"%s\", \"%s\"], \"way\": \"%s\", \"left\": ",
+                     ", \"operands\": [\"%s\", \"%s\"], \"ranks\": [%d, %d], \"way\": \"%s\", "
+                     "\"left\": ",
                      s > 0 ? ", " : "", x->m, x->k, x->n, operand_label(p, x->left).text,
-                     operand_label(p, x->right).text, mmci_algorithm_name(step->way.algorithm));
+                     operand_label(p, x->right).text, (int)step->way.result.first,
+                     (int)(step->way.result.first + step->way.result.ranks - 1),
+                     mmci_algorithm_name(step->way.algorithm));
     put_operand(&step->left, &step->way.left, text);
     mmci_text_printf(text, ", \"right\": ");
     put_operand(&step->right, &step->way.right, text);

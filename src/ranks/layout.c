@@ -5,7 +5,7 @@
 
 bool mmci_layout_same(const mmci_layout *a, const mmci_layout *b) {
   return a->kind == b->kind && a->grid_rows == b->grid_rows && a->grid_cols == b->grid_cols &&
-         a->ranks == b->ranks;
+         a->ranks == b->ranks && a->first == b->first;
 }
 
 char *mmci_layout_text(const mmci_layout *layout, char text[MMCI_LAYOUT_TEXT_SIZE]) {
@@ -38,10 +38,11 @@ static void cut(int64_t size, int32_t parts, int32_t i, int64_t *first, int64_t 
 
 mmci_piece mmci_layout_piece(const mmci_layout *layout, int64_t rows, int64_t cols, int32_t rank) {
   mmci_piece piece = {0};
-  if (rank < 0 || rank >= layout->ranks) return piece;
+  const int32_t number = rank - layout->first;
+  if (number < 0 || number >= layout->ranks) return piece;
   if (layout->kind == MMCI_WHOLE) return (mmci_piece){.rows = rows, .cols = cols};
-  cut(rows, layout->grid_rows, rank / layout->grid_cols, &piece.row, &piece.rows);
-  cut(cols, layout->grid_cols, rank % layout->grid_cols, &piece.col, &piece.cols);
+  cut(rows, layout->grid_rows, number / layout->grid_cols, &piece.row, &piece.rows);
+  cut(cols, layout->grid_cols, number % layout->grid_cols, &piece.col, &piece.cols);
   if (piece.rows == 0 || piece.cols == 0) piece = (mmci_piece){0};
   return piece;
 }
@@ -63,9 +64,10 @@ mmci_piece mmci_piece_common(const mmci_piece *a, const mmci_piece *b) {
 
 mmci_piece mmci_layout_sent(const mmci_layout *before, const mmci_layout *after, int64_t rows,
                             int64_t cols, int32_t from, int32_t to) {
-  /* Of a matrix that is whole, rank 0 serves those that have none of it. */
+  /* Of a matrix that is whole, its first rank serves those that have none of it. */
   const bool is_whole = before->kind == MMCI_WHOLE;
-  if (from == to || (is_whole && (from != 0 || to < before->ranks))) return (mmci_piece){0};
+  const bool has_all = to >= before->first && to < before->first + before->ranks;
+  if (from == to || (is_whole && (from != before->first || has_all))) return (mmci_piece){0};
   const mmci_piece has = mmci_layout_piece(before, rows, cols, from);
   const mmci_piece wants = mmci_layout_piece(after, rows, cols, to);
   return mmci_piece_common(&has, &wants);
@@ -74,7 +76,7 @@ mmci_piece mmci_layout_sent(const mmci_layout *before, const mmci_layout *after,
 mmci_u128 mmci_layout_change_words(const mmci_layout *before, const mmci_layout *after,
                                    int64_t rows, int64_t cols) {
   mmci_u128 words = 0;
-  for (int32_t r = 0; r < after->ranks; r++) {
+  for (int32_t r = after->first; r < after->first + after->ranks; r++) {
     const mmci_piece has = mmci_layout_piece(before, rows, cols, r);
     const mmci_piece wants = mmci_layout_piece(after, rows, cols, r);
     const mmci_piece common = mmci_piece_common(&has, &wants);
@@ -86,10 +88,11 @@ mmci_u128 mmci_layout_change_words(const mmci_layout *before, const mmci_layout 
 mmci_u128 mmci_layout_change_most(const mmci_layout *before, const mmci_layout *after, int64_t rows,
                                   int64_t cols, int64_t *messages) {
   const int32_t ranks = before->ranks > after->ranks ? before->ranks : after->ranks;
+  const int32_t first = before->first < after->first ? before->first : after->first;
   mmci_u128 most = 0;
   int64_t most_messages = 0;
   if (!mmci_layout_same(before, after)) {
-    const int32_t some[] = {0, 1, ranks / 2};
+    const int32_t some[] = {first, first + 1, first + ranks / 2};
     for (int i = 0; i < 3; i++) {
       const mmci_piece has = mmci_layout_piece(before, rows, cols, some[i]);
       const mmci_piece wants = mmci_layout_piece(after, rows, cols, some[i]);

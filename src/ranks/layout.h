@@ -1,11 +1,11 @@
 /* layout.h: how a matrix lies on several ranks, and the words that changing it takes.
  *
  * A rank is whatever holds memory of its own: a process, a GPU. A layout cuts a matrix into a grid
- * of blocks and gives rank r the block (r / cols, r % cols) of the grid, or gives every rank the
- * whole matrix. Blocks are as high and as wide as the matrix divided by the grid, rounded up, so
- * the last ones may be smaller or empty. How a piece lies in memory, row-major or column-major, is
- * not the layout's: the row blocks of a matrix are the column blocks of its transpose, and no word
- * travels for it. */
+ * of blocks and gives the r-th of its ranks the block (r / cols, r % cols) of the grid, or gives
+ * every one of them the whole matrix. Its ranks are all of the plan's, or a part of them. Blocks
+ * are as high and as wide as the matrix divided by the grid, rounded up, so the last ones may be
+ * smaller or empty. How a piece lies in memory, row-major or column-major, is not the layout's: the
+ * row blocks of a matrix are the column blocks of its transpose, and no word travels for it. */
 #ifndef MMCI_RANKS_LAYOUT_H
 #define MMCI_RANKS_LAYOUT_H
 
@@ -21,7 +21,7 @@ typedef enum mmci_layout_kind {
 typedef struct mmci_layout {
   mmci_layout_kind kind;
   int32_t grid_rows, grid_cols; /* blocks along the rows and along the columns; 1 x 1 for whole */
-  int32_t ranks;                /* ranks 0 to ranks-1 hold pieces */
+  int32_t ranks, first;         /* ranks first to first+ranks-1 hold pieces */
 } mmci_layout;
 
 /* Rows row to row+rows-1 and columns col to col+cols-1 of a matrix. */
@@ -30,16 +30,21 @@ typedef struct mmci_piece {
 } mmci_piece;
 
 static inline mmci_layout mmci_layout_rows(int32_t ranks) {
-  return (mmci_layout){MMCI_ROWS, ranks, 1, ranks};
+  return (mmci_layout){MMCI_ROWS, ranks, 1, ranks, 0};
 }
 static inline mmci_layout mmci_layout_cols(int32_t ranks) {
-  return (mmci_layout){MMCI_COLS, 1, ranks, ranks};
+  return (mmci_layout){MMCI_COLS, 1, ranks, ranks, 0};
 }
 static inline mmci_layout mmci_layout_grid(int32_t grid_rows, int32_t grid_cols) {
-  return (mmci_layout){MMCI_GRID, grid_rows, grid_cols, grid_rows * grid_cols};
+  return (mmci_layout){MMCI_GRID, grid_rows, grid_cols, grid_rows * grid_cols, 0};
 }
 static inline mmci_layout mmci_layout_whole(int32_t ranks) {
-  return (mmci_layout){MMCI_WHOLE, 1, 1, ranks};
+  return (mmci_layout){MMCI_WHOLE, 1, 1, ranks, 0};
+}
+/* Returns the layout on ranks that come so many later. */
+static inline mmci_layout mmci_layout_later(mmci_layout layout, int32_t ranks) {
+  layout.first += ranks;
+  return layout;
 }
 
 bool mmci_layout_same(const mmci_layout *a, const mmci_layout *b);

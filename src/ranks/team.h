@@ -2,14 +2,14 @@
  *
  * A team is a module, mmchain-NAME.so, which exports mmci_module_entry(); it knows MPI or whatever
  * carries the words, and nothing of plans. All calls but describe() are collective: every rank
- * makes the same calls in the same order. */
+ * makes the same calls in the same order, but for those which say otherwise. */
 #ifndef MMCI_RANKS_TEAM_H
 #define MMCI_RANKS_TEAM_H
 
 #include "base/status.h"
 #include "ranks/layout.h"
 
-#define MMCI_TEAM_ABI 4u
+#define MMCI_TEAM_ABI 5u
 
 /* What is sent to a rank, or comes from one: size bytes in one piece. A size of 0 sends nothing. */
 typedef struct mmci_message {
@@ -62,8 +62,11 @@ typedef struct mmci_team_ops {
   /* Says whether the engine multiplies on a grid by itself, with the words of "grid". */
   bool (*takes_grid)(const mmci_team *team, mmc_dtype dtype, const mmci_layout *grid, int64_t m,
                      int64_t k, int64_t n);
-  /* Multiplies by the engine, on a grid: a, b and c are this rank's blocks, row-major, with leading
-   * dimensions of a's and b's own and c's cols. */
+  /* Makes what multiply_grid() needs of a grid that it takes, unless it was made before. Ranks that
+   * are not in the grid make it as well, and need not wait later for those that are. */
+  void (*prepare_grid)(mmci_team *team, const mmci_layout *grid);
+  /* Multiplies by the engine, on a grid that is prepared, on its ranks alone: a, b and c are this
+   * rank's blocks, row-major, with leading dimensions of a's and b's own and c's cols. */
   mmc_status (*multiply_grid)(mmci_team *team, mmc_dtype dtype, const mmci_layout *grid, int64_t m,
                               int64_t k, int64_t n, const mmci_local *a, const mmci_local *b,
                               void *c, mmci_error *error);

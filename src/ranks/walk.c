@@ -30,9 +30,9 @@ typedef struct walker {
   size_t size; /* bytes of an element */
   block *results;
   int64_t *last_read;
-  /* A rehearsal takes and gives all memory of a run, and does nothing else. After one that went
-   * well on all ranks nothing can fail on one alone, and ranks need not agree any more, unless
-   * products need memory of their own, as reproducible ones do. */
+  /* A rehearsal takes and gives all memory of a run, and all of its grids, and does nothing else.
+   * After one that went well on all ranks nothing can fail on one alone, and ranks need not agree
+   * any more, unless products need memory of their own, as reproducible ones do. */
   bool rehearses, agrees;
   char *out; /* the caller's memory, where the piece may be written directly; else NULL */
 } walker;
@@ -408,11 +408,11 @@ static mmc_status by_inner(const walker *w, const mmci_way *way, const mmci_rank
                            mmci_error *error) {
   const mmci_piece part = mmci_layout_piece(&way->left, x->m, x->k, w->rank);
   const mmci_piece all = {.rows = x->m, .cols = x->n};
-  const mmci_piece largest = mmci_layout_piece(&way->result, x->m, x->n, 0);
+  const mmci_piece largest = mmci_layout_piece(&way->result, x->m, x->n, way->result.first);
   block partial = {.piece = {0}}, packed = partial, arrived = partial;
   mmc_status status = MMC_OK;
   if (part.cols > 0) status = make_block(w, &all, &partial, error);
-  if (status == MMC_OK) status = make_block(w, &largest, &packed, error);
+  if (status == MMC_OK && part.cols > 0) status = make_block(w, &largest, &packed, error);
   if (status == MMC_OK) status = make_block(w, &out->piece, &arrived, error);
   if (status == MMC_OK && part.cols > 0)
     status = multiply_here(w, x->m, part.cols, x->n, &a->local, &b->local, partial.data, error);
@@ -430,9 +430,10 @@ static mmc_status by_inner(const walker *w, const mmci_way *way, const mmci_rank
  * column of blocks of B. */
 static mmc_status gather_along(const walker *w, const mmci_layout *grid, bool across, int64_t rows,
                                int64_t cols, const operand *mine, block *out, mmci_error *error) {
-  const int32_t width = grid->grid_cols, i = w->rank / width, j = w->rank % width;
+  const int32_t number = w->rank - grid->first, width = grid->grid_cols;
+  const int32_t i = number / width, j = number % width;
   const int32_t others = across ? width : grid->grid_rows;
-  const bool is_in = w->rank < grid->ranks;
+  const bool is_in = number >= 0 && number < grid->ranks;
   const mmci_piece own = mmci_layout_piece(grid, rows, cols, w->rank);
   mmci_piece all = {.rows = rows, .cols = cols};
   /* The block row or column is that of the grid even where this rank's own block is empty. */
@@ -449,9 +450,10 @@ static mmc_status gather_along(const walker *w, const mmci_layout *grid, bool ac
   if (status == MMC_OK) status = make_block(w, &own, &packed, error);
   if (status == MMC_OK) copy_out(w, &v, &own, packed.data, own.cols);
   for (int32_t o = 1; is_in && status == MMC_OK && o < others; o++) {
-    const int32_t to = across ? i * width + (j + o) % others : (i + o) % others * width + j;
-    const int32_t from =
+    const int32_t after = across ? i * width + (j + o) % others : (i + o) % others * width + j;
+    const int32_t before =
         across ? i * width + (j + others - o) % others : (i + others - o) % others * width + j;
+    const int32_t to = grid->first + after, from = grid->first + before;
     const mmci_piece piece = mmci_layout_piece(grid, rows, cols, from);
     if (own.rows > 0)
       t.sends[t.send_count++] = (mmci_message){packed.data, piece_bytes(w, &own), to};
@@ -496,6 +498,7 @@ static mmc_status by_grid(const walker *w, const mmci_way *way, const mmci_ranks
     return MMC_OK;
   }
   if (takes_grid(w, grid, x)) {
+    ops->prepare_grid(w->walk->team, grid);
     if (w->rehearses) return MMC_OK;
     status = ops->multiply_grid(w->walk->team, w->dtype, grid, x->m, x->k, x->n, &a->local,
                                 &b->local, out->data, error);

@@ -83,6 +83,10 @@ static bool takes_grid(const mmci_team *team, mmc_dtype dtype, const mmci_layout
   return false;
 }
 
+static void prepare_grid(mmci_team *team, const mmci_layout *grid) {
+  (void)team, (void)grid;
+}
+
 static mmc_status multiply_grid(mmci_team *team, mmc_dtype dtype, const mmci_layout *grid,
                                 int64_t m, int64_t k, int64_t n, const mmci_local *a,
                                 const mmci_local *b, void *c, mmci_error *error) {
@@ -105,6 +109,7 @@ static const mmci_team_ops ops = {.abi = MMCI_TEAM_ABI,
                                   .exchange = exchange,
                                   .multiply = multiply,
                                   .takes_grid = takes_grid,
+                                  .prepare_grid = prepare_grid,
                                   .multiply_grid = multiply_grid};
 
 MMC_API const mmci_team_ops *mmci_module_entry(void);

@@ -98,6 +98,12 @@ ranks 4 "$mmchain" multiply d/A1.npy d/A2.npy d/A3.npy -o R.npy --on scalapack -
 planned=$("$mmchain" plan d/A1.npy d/A2.npy d/A3.npy --on scalapack --ranks 4 --json | grep -o '"words": [0-9]*' | head -1)
 grep -q "$planned" json || fail "words: $planned is not told by multiply"
 
+# Both operands of the last product are computed at the same time.
+"$mmchain" generate f64:90x90x90x90x90x90x90x90x90 -o e --seed 8 >/dev/null
+ranks 4 "$mmchain" multiply e/A?.npy --order '(((A1 A2) (A3 A4)) ((A5 A6) (A7 A8)))' -o R.npy --on scalapack --check --explain \
+  >said 2>&1 || fail "halves of the ranks"
+grep -Eq '^T6 = T4 T5 .* 2-3 ' said || fail "halves of the ranks: other ranks have computed T6"
+
 # What is measured is what plans go by, with and without ranks.
 export MMCHAIN_WISDOM="$work/wisdom.db"
 ranks 2 "$mmchain" tune --calibrate --on scalapack >said 2>&1 || fail "tune --calibrate"
@@ -163,6 +169,16 @@ END
 export OMPI_MCA_odls_base_sigkill_timeout=3
 # shellcheck disable=SC2016
 broken "a rank that dies" 2 'exec bash stop.sh 0.5 "$@"' 'multiply: rank [013]: rank 2 has died' 3
+if [ -n "${MMCHAIN_TEST_LONG:-}" ]; then
+  # Each of two ranks computes an operand when one of them dies.
+  "$mmchain" generate f64:3000x3000x3000x3000x3000 -o g --seed 9 >/dev/null
+  rm -f R.npy
+  # shellcheck disable=SC2016
+  ranks 2 bash on_rank.sh 1 'exec timeout -s KILL 2 "$@"' "$mmchain" multiply g/A?.npy \
+    --order '((A1 A2) (A3 A4))' -o R.npy --on scalapack >said 2>&1 && fail "a half that dies: exit status 0"
+  grep -q 'multiply: rank 0: rank 1 has died' said || fail "a half that dies"
+  [ ! -e R.npy ] || fail "a half that dies: a result is left"
+fi
 unset OMPI_MCA_odls_base_sigkill_timeout
 
 # Once mpirun is killed, ranks end by themselves, but for the one that is stopped.

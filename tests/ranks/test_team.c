@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "../expect.h"
-#include "../random.h"
+#include "../join_factors.h"
 #include "api/api.h"
 #include "base/dtype.h"
 #include "ranks/agree.h"
@@ -175,7 +175,29 @@ static mmci_layout random_layout(uint64_t *state) {
   return layouts[random_below(state, layouts_count)];
 }
 
-static char text_of[200];
+/* A layout on some of the ranks. */
+static mmci_layout random_part(uint64_t *state) {
+  mmci_layout layouts[MMCI_LAYOUTS];
+  const int32_t ranks = 1 + (int32_t)random_below(state, count);
+  const int layouts_count = mmci_layouts(ranks, layouts);
+  const int32_t first = (int32_t)random_below(state, count - ranks + 1);
+  return mmci_layout_later(layouts[random_below(state, layouts_count)], first);
+}
+
+/* A way on some of the ranks. */
+static mmci_way random_way(uint64_t *state) {
+  mmci_way ways[MMCI_WAYS];
+  const int32_t ranks = 1 + (int32_t)random_below(state, count);
+  const int32_t first = (int32_t)random_below(state, count - ranks + 1);
+  const int ways_count = mmci_ways(ranks, ways);
+  mmci_way way = ways[random_below(state, ways_count)];
+  way.left = mmci_layout_later(way.left, first);
+  way.right = mmci_layout_later(way.right, first);
+  way.result = mmci_layout_later(way.result, first);
+  return way;
+}
+
+static char text_of[240];
 
 /* ---- one product, by one way ----------------------------------------------------------------- */
 
@@ -185,22 +207,24 @@ static void describe_case(mmc_dtype dtype, int64_t m, int64_t k, int64_t n, cons
   char result[MMCI_LAYOUT_TEXT_SIZE];
   snprintf(text_of, sizeof text_of,
            "rank %d of %d, %s %" PRId64 "x%" PRId64 "x%" PRId64
-           " by %s to %s, from %s and %s to %s",
+           " by %s to %s on %d at %d, from %s on %d at %d and %s on %d at %d to %s on %d at %d",
            rank, count, mmc_dtype_name(dtype), m, k, n, mmci_algorithm_name(way->algorithm),
-           mmci_layout_text(&way->result, result), mmci_layout_text(&given[0], left),
-           mmci_layout_text(&given[1], right), mmci_layout_text(asked, to));
+           mmci_layout_text(&way->result, result), way->result.ranks, way->result.first,
+           mmci_layout_text(&given[0], left), given[0].ranks, given[0].first,
+           mmci_layout_text(&given[1], right), given[1].ranks, given[1].first,
+           mmci_layout_text(asked, to), asked->ranks, asked->first);
 }
 
-/* Multiplies by one way, from random layouts to a random layout, by the engine or by what the
- * device advises, which is another way for large matrices alone, or reproducibly. */
+/* Multiplies by one way, from random layouts to a random layout on some of the ranks, by the engine
+ * or by what the device advises, which is another way for large matrices alone, or reproducibly. */
 static void check_way(uint64_t *state, const mmci_way *way, bool is_large) {
   const mmc_dtype dtype = (mmc_dtype)random_below(state, is_large ? 2 : 4);
   const int64_t more = is_large ? 150 + 40 * count : 0;
   const int64_t dims[3] = {more + random_dim(state), more + random_dim(state),
                            more + random_dim(state)};
   const int64_t m = dims[0], k = dims[1], n = dims[2];
-  const mmci_layout given[2] = {random_layout(state), random_layout(state)};
-  const mmci_layout asked = random_layout(state);
+  const mmci_layout given[2] = {random_part(state), random_part(state)};
+  const mmci_layout asked = random_part(state);
   const mmci_ranks_product product = {m, k, n, 0, 1};
   const truth a = random_truth(state, dtype, m, k), b = random_truth(state, dtype, k, n);
   const truth want = multiply_truths(&a, &b), bound = bound_truths(&a, &b);
@@ -270,6 +294,24 @@ static mmc_spread spread_of(const mmci_layout *layout) {
   return (mmc_spread){(mmc_spread_kind)layout->kind, layout->grid_rows, layout->grid_cols};
 }
 
+/* Multiplies all factors, and their magnitudes, which errors are measured by. */
+static void multiply_all(const truth *factors, int64_t n, truth *want, truth *bound) {
+  *want = make_truth(factors[0].rows, factors[0].cols);
+  *bound = make_truth(factors[0].rows, factors[0].cols);
+  for (int64_t e = 0; e < want->rows * want->cols; e++) {
+    want->elements[e] = factors[0].elements[e];
+    bound->elements[e] = cabs(factors[0].elements[e]);
+  }
+  for (int64_t i = 1; i < n; i++) {
+    const truth next = multiply_truths(want, &factors[i]),
+                larger = bound_truths(bound, &factors[i]);
+    free(want->elements);
+    free(bound->elements);
+    *want = next;
+    *bound = larger;
+  }
+}
+
 static void check_chain(uint64_t *state, mmc_context *context, mmc_team *public_team) {
   static const char *const objectives[] = {"time", "words", "energy"};
   const int64_t n = 1 + random_below(state, MOST);
@@ -300,20 +342,8 @@ static void check_chain(uint64_t *state, mmc_context *context, mmc_team *public_
   mmc_context_message(context, message, sizeof message);
   snprintf(what, sizeof what, "a plan of %" PRId64 " factors: %.200s", n, message);
   if (expect(status == MMC_OK, what)) {
-    truth want = factors[0], bound = make_truth(dims[0], dims[1]);
-    for (int64_t e = 0; e < dims[0] * dims[1]; e++) bound.elements[e] = cabs(want.elements[e]);
-    for (int64_t i = 1; i < n; i++) {
-      truth magnitudes = make_truth(dims[i], dims[i + 1]);
-      for (int64_t e = 0; e < dims[i] * dims[i + 1]; e++)
-        magnitudes.elements[e] = cabs(factors[i].elements[e]);
-      truth next = multiply_truths(&want, &factors[i]),
-            larger = multiply_truths(&bound, &magnitudes);
-      if (i > 1) free(want.elements);
-      free(bound.elements);
-      free(magnitudes.elements);
-      want = next;
-      bound = larger;
-    }
+    truth want, bound;
+    multiply_all(factors, n, &want, &bound);
     stored mine[MOST];
     mmc_matrix matrices[MOST];
     uint64_t own = *state + (uint64_t)rank;
@@ -355,12 +385,85 @@ static void check_chain(uint64_t *state, mmc_context *context, mmc_team *public_
     }
     free(data);
     for (int64_t i = 0; i < n; i++) free(mine[i].data);
-    if (n > 1) free(want.elements);
+    free(want.elements);
     free(bound.elements);
   }
   mmc_team_plan_destroy(plan);
   mmc_chain_destroy(chain);
   for (int64_t i = 0; i < n; i++) free(factors[i].elements);
+}
+
+/* ---- operands at the same time --------------------------------------------------------------- */
+
+/* Draws a tree and rates until a plan computes operands apart, and executes that plan; does nothing
+ * when ranks have no halves. */
+static void check_apart(uint64_t *state) {
+  const mmc_dtype dtype = (mmc_dtype)random_below(state, 4);
+  int64_t n = 0, dims[MOST + 1], apart = 0;
+  mmci_ranks_product steps[MOST];
+  mmci_ranks_problem problem = {0};
+  mmci_ranks_plan plan = {0};
+  mmci_error error;
+  if (count < 2) return;
+  while (apart == 0) {
+    mmci_ranks_plan_destroy(&plan);
+    n = 4 + random_below(state, MOST - 3);
+    for (int64_t i = 0; i <= n; i++) dims[i] = random_dim(state);
+    int64_t step_count = 0;
+    join_factors(state, dims, n, 0, n - 1, steps, &step_count);
+    problem = (mmci_ranks_problem){.factor_count = n,
+                                   .step_count = step_count,
+                                   .dims = dims,
+                                   .products = steps,
+                                   .dtype = dtype,
+                                   .ranks = count,
+                                   .halves = true,
+                                   .limit_bytes = UINT64_MAX,
+                                   .goal = MMCI_RANKS_SECONDS,
+                                   .rates = random_rates(state)};
+    problem.rates.replaces = random_below(state, 2) == 0;
+    if (!expect_ok(mmci_ranks_choose(&problem, &plan, &error), &error, "a plan of halves")) return;
+    for (int64_t s = 0; s < step_count; s++) apart += plan.steps[s].apart;
+  }
+  truth factors[MOST], want, bound;
+  stored mine[MOST];
+  mmci_source sources[MOST];
+  uint64_t own = *state + (uint64_t)rank;
+  double longest = 4;
+  for (int64_t i = 0; i < n; i++) {
+    const mmci_piece all = {.rows = dims[i], .cols = dims[i + 1]};
+    factors[i] = random_truth(state, dtype, dims[i], dims[i + 1]);
+    mine[i] = store(&own, dtype, &factors[i], &all, MMC_OP_N);
+    const bool by_rows = mine[i].matrix.layout == MMC_ROW_MAJOR;
+    const int64_t ld = mine[i].matrix.ld;
+    sources[i] = (mmci_source){mine[i].data, by_rows ? ld : 1, by_rows ? 1 : ld, false, true};
+    longest += (double)dims[i];
+  }
+  multiply_all(factors, n, &want, &bound);
+  const mmci_piece piece = mmci_layout_piece(&plan.result, dims[0], dims[n], rank);
+  const size_t bytes = (size_t)(piece.rows * piece.cols) * mmc_dtype_size(dtype);
+  void *out = malloc(bytes + 1);
+  memset(out, 0xFF, bytes + 1);
+  const mmci_walk walk = {ops, team, &products, &problem, &plan, sources, pool};
+  const long long before = bytes_sent != NULL ? bytes_sent() : 0;
+  char what[200];
+  snprintf(what, sizeof what, "%" PRId64 " products of %" PRId64 " apart on %d ranks, %s", apart,
+           n - 1, count, mmc_dtype_name(dtype));
+  if (expect_ok(mmci_walk_run(&walk, MMC_OK, out, piece.cols, false, &error), &error, what)) {
+    const double words = words_since(before, dtype), told = mmci_u128_to_double(plan.words);
+    expect(is_right(dtype, out, &piece, &want, &bound, 4 * longest), what);
+    snprintf(what, sizeof what, "%g words sent, %g predicted, %" PRId64 " products apart", words,
+             told, apart);
+    expect(words < 0 || words == told, what);
+  }
+  free(out);
+  for (int64_t i = 0; i < n; i++) {
+    free(mine[i].data);
+    free(factors[i].elements);
+  }
+  free(want.elements);
+  free(bound.elements);
+  mmci_ranks_plan_destroy(&plan);
 }
 
 /* ---- agreeing -------------------------------------------------------------------------------- */
@@ -430,7 +533,12 @@ int main(int argc, char **argv) {
                                        : "multiplies what is narrow, at most");
   check_agreement();
   for (long c = 0; c < cases; c++) check_way(&state, &ways[c % way_count], c % 40 == 39);
+  for (long c = 0; c < cases; c++) {
+    const mmci_way way = random_way(&state);
+    check_way(&state, &way, c % 40 == 39);
+  }
   for (long c = 0; c < cases; c++) check_chain(&state, context, public_team);
+  for (long c = 0; c < cases; c++) check_apart(&state);
   mmci_pool_destroy(pool);
   mmci_products_close(&products);
   ops->close(team);

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "../expect.h"
-#include "../random.h"
-#include "ranks/choose.h"
+#include "../join_factors.h"
 
 enum { SEED = 21 };
 
@@ -20,7 +19,8 @@ static mmci_layout random_layout(uint64_t *state, int32_t most_ranks) {
   const int32_t ranks = 1 + (int32_t)random_below(state, most_ranks);
   mmci_layout layouts[MMCI_LAYOUTS];
   const int count = mmci_layouts(ranks, layouts);
-  return layouts[random_below(state, count)];
+  const int32_t first = (int32_t)random_below(state, most_ranks - ranks + 1);
+  return mmci_layout_later(layouts[random_below(state, count)], first);
 }
 
 /* Counts by element what changing layouts sends, and checks that every element that is lacking
@@ -28,7 +28,7 @@ static mmci_layout random_layout(uint64_t *state, int32_t most_ranks) {
 static void check_change(uint64_t *state) {
   const mmci_layout before = random_layout(state, 9), after = random_layout(state, 9);
   const int64_t rows = random_below(state, 14), cols = random_below(state, 14);
-  const int32_t ranks = before.ranks > after.ranks ? before.ranks : after.ranks;
+  const int32_t ranks = 9;
   uint64_t lacking = 0;
   bool once = true, tiled = true;
   for (int64_t i = 0; i < rows; i++) {
@@ -55,9 +55,10 @@ static void check_change(uint64_t *state) {
   const mmci_u128 words = mmci_layout_change_words(&before, &after, rows, cols);
   char from[MMCI_LAYOUT_TEXT_SIZE], to[MMCI_LAYOUT_TEXT_SIZE], what[200];
   snprintf(what, sizeof what,
-           "%" PRId64 "x%" PRId64 " from %s of %d to %s of %d: %" PRIu64 ", not %g", rows, cols,
-           mmci_layout_text(&before, from), before.ranks, mmci_layout_text(&after, to), after.ranks,
-           lacking, mmci_u128_to_double(words));
+           "%" PRId64 "x%" PRId64 " from %s of %d at %d to %s of %d at %d: %" PRIu64 ", not %g",
+           rows, cols, mmci_layout_text(&before, from), before.ranks, before.first,
+           mmci_layout_text(&after, to), after.ranks, after.first, lacking,
+           mmci_u128_to_double(words));
   expect(words == lacking && once && tiled, what);
 }
 
@@ -88,22 +89,11 @@ typedef struct sample {
   mmci_ranks_product products[10];
 } sample;
 
-/* Joins factors first..last in a random tree; returns the operand's number. */
-static int64_t join(uint64_t *state, sample *s, int64_t first, int64_t last, int64_t *steps) {
-  if (first == last) return first;
-  const int64_t split = first + random_below(state, last - first);
-  const int64_t left = join(state, s, first, split, steps);
-  const int64_t right = join(state, s, split + 1, last, steps);
-  s->products[*steps] =
-      (mmci_ranks_product){s->dims[first], s->dims[split + 1], s->dims[last + 1], left, right};
-  return s->n + (*steps)++;
-}
-
 static sample random_sample(uint64_t *state, int64_t n, int64_t largest) {
   sample s = {.n = n};
   for (int64_t i = 0; i <= n; i++) s.dims[i] = random_below(state, largest + 1);
   int64_t steps = 0;
-  join(state, &s, 0, n - 1, &steps);
+  join_factors(state, s.dims, n, 0, n - 1, s.products, &steps);
   return s;
 }
 
@@ -288,6 +278,93 @@ static void check_never_more(uint64_t *state) {
   }
 }
 
+/* ---- operands at the same time --------------------------------------------------------------- */
+
+static void let_wait(double ends[], const mmci_layout *on, double *begin) {
+  for (int32_t r = on->first; r < on->first + on->ranks; r++)
+    if (ends[r] > *begin) *begin = ends[r];
+}
+
+/* Returns when the last rank is done, by letting every rank do one step after the other. */
+static double walk_s(const mmci_ranks_problem *p, const mmci_ranks_plan *plan) {
+  double ends[64] = {0}, last = 0;
+  for (int64_t s = 0; s < p->step_count; s++) {
+    const mmci_ranks_step *step = &plan->steps[s];
+    const mmci_layout *on = &step->way.result;
+    double begin = 0;
+    let_wait(ends, on, &begin);
+    let_wait(ends, &step->left.from, &begin);
+    let_wait(ends, &step->right.from, &begin);
+    for (int32_t r = on->first; r < on->first + on->ranks; r++) ends[r] = begin + step->predicted_s;
+    last = begin + step->predicted_s;
+  }
+  return last;
+}
+
+/* Says whether operands lie within the ranks of their step: apart on halves that share none. */
+static bool is_within(const mmci_ranks_step *step) {
+  const mmci_layout *on = &step->way.result, *left = &step->left.from, *right = &step->right.from;
+  if (!step->apart)
+    return left->first == on->first && left->ranks == on->ranks && right->first == on->first &&
+           right->ranks == on->ranks;
+  return left->first == on->first && left->ranks == on->ranks / 2 &&
+         right->first == left->first + left->ranks && right->ranks == left->ranks;
+}
+
+/* Plans with operands apart are faster by prices, end when the ranks' clocks say, and say what they
+ * send and hold. Returns how many products they compute so. */
+static int check_apart(uint64_t *state) {
+  static const int32_t counts[] = {2, 3, 4, 6, 16, 64};
+  const sample s = random_sample(state, 4 + random_below(state, 7), 400);
+  mmci_ranks_problem p = problem_of(&s, counts[random_below(state, 6)]);
+  mmci_ranks_plan plan, together;
+  mmci_error error;
+  int apart = 0;
+  p.all_ranks = false;
+  p.goal = MMCI_RANKS_SECONDS;
+  p.rates = random_rates(state);
+  if (!expect_ok(mmci_ranks_choose(&p, &together, &error), &error, "a plan")) return 0;
+  p.halves = true;
+  if (expect_ok(mmci_ranks_choose(&p, &plan, &error), &error, "a plan of halves")) {
+    bool within = true;
+    for (int64_t t = 0; t < p.step_count; t++) {
+      within = within && is_within(&plan.steps[t]);
+      apart += plan.steps[t].apart;
+    }
+    const double end = walk_s(&p, &plan);
+    char what[160];
+    snprintf(what, sizeof what, "%d ranks, %d apart: %g s, together %g, by clocks %g", p.ranks,
+             apart, plan.predicted_s, together.predicted_s, end);
+    expect(within && is_consistent(&p, &plan), what);
+    expect(fabs(plan.predicted_s - end) <= 1e-12 * end, what);
+    expect(plan.communication_s <= plan.predicted_s * (1 + 1e-12), what);
+    if (apart > 0)
+      expect(plan.predicted_s < together.predicted_s, what);
+    else
+      expect(plan.predicted_s == together.predicted_s && plan.words == together.words, what);
+    mmci_ranks_plan_destroy(&plan);
+  }
+  /* What keeps operands together. */
+  const mmci_layout rows = mmci_layout_rows(p.ranks);
+  mmci_layout given[12];
+  for (int64_t i = 0; i < s.n; i++) given[i] = rows;
+  for (int i = 0; i < 5; i++) {
+    mmci_ranks_problem q = p;
+    if (i == 0) q.all_ranks = true;
+    if (i == 1) q.goal = MMCI_RANKS_WORDS;
+    if (i == 2) q.given = given;
+    if (i == 3) q.limit_bytes = UINT64_MAX - 1;
+    if (i == 4) q.reproducible = true;
+    if (!expect_ok(mmci_ranks_choose(&q, &plan, &error), &error, "a plan together")) continue;
+    bool none = true;
+    for (int64_t t = 0; t < q.step_count; t++) none = none && !plan.steps[t].apart;
+    expect(none, "all ranks work on one product after the other");
+    mmci_ranks_plan_destroy(&plan);
+  }
+  mmci_ranks_plan_destroy(&together);
+  return apart;
+}
+
 int main(void) {
   uint64_t state = SEED;
   printf("seed %d\n", SEED);
@@ -297,5 +374,9 @@ int main(void) {
   for (int i = 0; i < 300; i++) check_choice(&state);
   for (int i = 0; i < 100; i++) check_limit(&state);
   for (int i = 0; i < 100; i++) check_never_more(&state);
+  int apart = 0;
+  for (int i = 0; i < 400; i++) apart += check_apart(&state);
+  printf("%d products of operands that are computed apart\n", apart);
+  expect(apart > 20, "operands are computed apart where that is faster");
   return expect_summary();
 }

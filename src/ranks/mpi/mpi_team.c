@@ -14,12 +14,12 @@
 #include "ranks/mpi/scalapack.h"
 #include "ranks/team.h"
 
-enum { CONTEXTS = 16, TAG = 21, CHUNK_BYTES = 1 << 30, PIECE_ROWS = 256, MORE_REQUESTS = 1024 };
+enum { CONTEXTS = 256, TAG = 21, CHUNK_BYTES = 1 << 30, PIECE_ROWS = 256, MORE_REQUESTS = 1024 };
 
 /* A grid of BLACS. */
 typedef struct context {
-  int32_t rows, cols; /* of our grid: that of BLACS has cols x rows */
-  int number;
+  mmci_layout grid; /* ours: that of BLACS has cols x rows */
+  int number;       /* -1 on ranks that are not in it */
 } context;
 
 struct mmci_team {
@@ -30,6 +30,7 @@ struct mmci_team {
   int system;  /* the handle of BLACS for the communicator */
   int context_count;
   context contexts[CONTEXTS];
+  int *map; /* room for the ranks of a grid */
   mmci_scalapack scalapack;
   /* Room for the messages of an exchange, taken at the beginning: a rank that lacked it then would
    * be waited for by the others. */
@@ -55,6 +56,7 @@ static void close_team(mmci_team *team) {
   if (team->communicator != MPI_COMM_NULL) MPI_Comm_free(&team->communicator);
   if (team->finalizes) MPI_Finalize();
   free(team->requests);
+  free(team->map);
   free(team);
 }
 
@@ -112,7 +114,8 @@ static mmc_status prepare(mmci_team *team, mmci_error *error) {
   /* A message to and from every rank, and more for long ones, which go in pieces. */
   team->request_room = 2 * (int64_t)team->count + MORE_REQUESTS;
   team->requests = mmci_alloc_array((size_t)team->request_room, sizeof *team->requests);
-  if (mine == MMC_OK && team->requests == NULL)
+  team->map = mmci_alloc_array((size_t)team->count, sizeof *team->map);
+  if (mine == MMC_OK && (team->requests == NULL || team->map == NULL))
     mine = (int)mmci_fail_nomem(error, (uint64_t)team->request_room * sizeof *team->requests);
   MPI_Allreduce(&mine, &worst, 1, MPI_INT, MPI_MAX, team->communicator);
   if (mine == MMC_OK && worst != MMC_OK)
@@ -277,28 +280,23 @@ static mmc_status multiply(mmci_team *team, mmc_dtype dtype, int64_t m, int64_t 
   return MMC_OK;
 }
 
-/* Returns the context of a grid, and makes it when it is new; -1 for ranks that are not in it. */
-static mmc_status find_context(mmci_team *team, const mmci_layout *grid, int *out,
-                               mmci_error *error) {
+/* Returns where the context of a grid is, or -1. */
+static int find_context(const mmci_team *team, const mmci_layout *grid) {
   for (int c = 0; c < team->context_count; c++)
-    if (team->contexts[c].rows == grid->grid_rows && team->contexts[c].cols == grid->grid_cols) {
-      *out = team->contexts[c].number;
-      return MMC_OK;
-    }
-  if (team->context_count == CONTEXTS)
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "more than %d grids", (int)CONTEXTS);
-  int *map = mmci_alloc_array((size_t)grid->ranks, sizeof *map);
-  if (map == NULL) return mmci_fail_nomem(error, (uint64_t)grid->ranks * sizeof *map);
+    if (mmci_layout_same(&team->contexts[c].grid, grid)) return c;
+  return -1;
+}
+
+static void prepare_grid(mmci_team *team, const mmci_layout *grid) {
+  if (find_context(team, grid) >= 0) return;
   /* The block (i, j) of a matrix is the block (j, i) of its transpose. A column of the map is one
    * of BLACS's grid, and a row of ours. */
-  for (int32_t r = 0; r < grid->ranks; r++) map[r] = r;
+  for (int32_t r = 0; r < grid->ranks; r++) team->map[r] = grid->first + r;
   int number = team->system;
-  team->scalapack.gridmap(&number, map, grid->grid_cols, grid->grid_cols, grid->grid_rows);
-  free(map);
-  if (team->rank >= grid->ranks) number = -1;
-  team->contexts[team->context_count++] = (context){grid->grid_rows, grid->grid_cols, number};
-  *out = number;
-  return MMC_OK;
+  team->scalapack.gridmap(&number, team->map, grid->grid_cols, grid->grid_cols, grid->grid_rows);
+  const int own = team->rank - grid->first;
+  if (own < 0 || own >= grid->ranks) number = -1;
+  team->contexts[team->context_count++] = (context){*grid, number};
 }
 
 /* Writes the descriptor of a row-major rows x cols matrix on the grid: that of its transpose. */
@@ -321,8 +319,8 @@ static void describe_matrix(int context, const mmci_layout *grid, int64_t rows, 
  * of pdgemm_.c of ScaLAPACK 2.2; with a margin, so that rounding does not matter. */
 static bool takes_grid(const mmci_team *team, mmc_dtype dtype, const mmci_layout *grid, int64_t m,
                        int64_t k, int64_t n) {
-  (void)team;
   (void)dtype;
+  if (find_context(team, grid) < 0 && team->context_count == CONTEXTS) return false;
   if (!fits(m) || !fits(k) || !fits(n)) return false;
   /* It sends less where a matrix is a vector of a few ranks. */
   const int64_t least = grid->grid_rows > grid->grid_cols ? grid->grid_rows : grid->grid_cols;
@@ -342,9 +340,9 @@ static bool takes_grid(const mmci_team *team, mmc_dtype dtype, const mmci_layout
 static mmc_status multiply_grid(mmci_team *team, mmc_dtype dtype, const mmci_layout *grid,
                                 int64_t m, int64_t k, int64_t n, const mmci_local *a,
                                 const mmci_local *b, void *c, mmci_error *error) {
-  int context;
-  mmc_status status = find_context(team, grid, &context, error);
-  if (status != MMC_OK || context < 0) return status;
+  (void)error;
+  const int context = team->contexts[find_context(team, grid)].number;
+  if (context < 0) return MMC_OK;
   const mmci_piece own = mmci_layout_piece(grid, m, n, team->rank);
   int desc_a[9], desc_b[9], desc_c[9];
   describe_matrix(context, grid, m, k, a->ld, desc_a);
@@ -374,6 +372,7 @@ static const mmci_team_ops ops = {
     .exchange = exchange,
     .multiply = multiply,
     .takes_grid = takes_grid,
+    .prepare_grid = prepare_grid,
     .multiply_grid = multiply_grid,
 };
 
