@@ -32,7 +32,7 @@ mmc_find_format(JANSSON jansson>=2.7 safetensors libjansson-dev)
 mmc_find_format(HDF5 hdf5>=1.10 hdf5 libhdf5-dev)
 mmc_find_format(MATIO matio>=1.5.17 matlab libmatio-dev)
 if(NOT MMC_ZLIB_FOUND)
-  set(MMC_MATIO_FOUND FALSE) # what MATLAB has compressed is looked at before matio is given it
+  set(MMC_MATIO_FOUND FALSE) # what MATLAB has compressed is inflated without matio
 endif()
 foreach(prefix IN ITEMS ZLIB JANSSON)
   if(MMC_${prefix}_FOUND)

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "io/format.h"
+#include "io/hdf5_silence.h"
 
 /* ---- types --------------------------------------------------------------------------------- */
 
@@ -220,32 +221,16 @@ static mmc_status read_dataset(const mmci_file_name *name, mmci_file_array *arra
   return status;
 }
 
-/* libhdf5 prints its errors, unless it is told not to. */
-typedef struct silence {
-  H5E_auto2_t print;
-  void *data;
-} silence;
-
-static void begin_silence(silence *s) {
-  H5open();
-  H5Eget_auto2(H5E_DEFAULT, &s->print, &s->data);
-  H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-}
-
-static void end_silence(const silence *s) {
-  H5Eset_auto2(H5E_DEFAULT, s->print, s->data);
-}
-
 static mmc_status open_dataset(const mmci_file_name *name, mmci_file_array **out,
                                mmci_error *error) {
   mmci_file_array *array;
-  silence said;
+  mmci_hdf5_silence said;
   mmc_status status = mmci_file_array_create(&array, error);
   if (status != MMC_OK) return status;
   status = mmci_source_open(name->path, &array->source, error);
-  begin_silence(&said);
+  mmci_hdf5_silence_begin(&said);
   if (status == MMC_OK) status = read_dataset(name, array, error);
-  end_silence(&said);
+  mmci_hdf5_silence_end(&said);
   if (status != MMC_OK) {
     mmci_file_array_destroy(array);
     return status;
@@ -277,17 +262,17 @@ static herr_t visit(hid_t file, const char *name, const H5L_info_t *link, void *
 static mmc_status list(const char *path, mmci_member_fn tell, void *user, mmci_error *error) {
   mmci_source s;
   hid_t file;
-  silence said;
+  mmci_hdf5_silence said;
   listing l = {tell, user, false};
   mmc_status status = mmci_source_open(path, &s, error);
-  begin_silence(&said);
+  mmci_hdf5_silence_begin(&said);
   if (status == MMC_OK) status = open_hdf5_file(path, &s, &file, error);
   if (status == MMC_OK) {
     if (H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &l) < 0 || l.misses)
       status = refuse_file(&s, "a damaged HDF5 file", error);
     H5Fclose(file);
   }
-  end_silence(&said);
+  mmci_hdf5_silence_end(&said);
   mmci_source_release(&s);
   return status;
 }
@@ -341,10 +326,10 @@ static mmc_status send_part(int descriptor, off_t from, off_t to, mmc_write_fn w
 static mmc_status send_file(int descriptor, const char *path, const mmci_file_rows *rows,
                             const char *member, mmc_write_fn write, void *user, mmci_error *error) {
   size_t offset;
-  silence said;
-  begin_silence(&said);
+  mmci_hdf5_silence said;
+  mmci_hdf5_silence_begin(&said);
   bool made = make_skeleton(path, rows, member, &offset);
-  end_silence(&said);
+  mmci_hdf5_silence_end(&said);
   unlink(path);
   if (!made)
     return mmci_fail(error, MMC_E_ARG,

@@ -1,212 +1,21 @@
-/* matlab.c: the module of MATLAB's .mat files, which matio reads and writes: those of version 5,
- * and of 7.3 where matio has HDF5. Matrices are column-major in them. */
+/* matlab.c: the module of MATLAB's .mat files: those of version 5, which matlab_five.c reads and
+ * matio writes, and those of 7.3, which matio reads where it has HDF5. Matrices are column-major in
+ * them. */
 #include <limits.h>
 #include <matio.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/hash.h"
 #include "io/format.h"
-
-/* ---- sizes that a file tells --------------------------------------------------------------- */
-
-/* matio allocates what a file of version 5 says of dims, names, fields and cells before it reads
- * them, gigabytes for 200 bytes. So everything that it reads of a variable beside its elements is
- * gone through before: what lies in something is no larger than that. (MAT-File Format, R2019b,
- * chapter 1: elements are a tag of two words and bytes, padded to eight, or both in eight bytes.)
- */
-
-enum {
-  TYPE_INT8 = 1,
-  TYPE_INT32 = 5,
-  TYPE_UINT32 = 6,
-  TYPE_MATRIX = 14,
-  TYPE_COMPRESSED = 15,
-  HEADER_SIZE = 128,
-  WORD = 4,
-  TAG_SIZE = 2 * WORD,
-  RANK_MAX = 32,
-  NAME_MAX_SIZE = 4096,
-  DEPTH_MAX = 64 /* cells and structures in each other */
-};
-
-/* The bytes of a variable, as they are or as they inflate. */
-typedef struct stream {
-  const unsigned char *at;
-  size_t left;
-  z_stream *inflated; /* NULL when they are as they are */
-  bool is_little;
-  bool has_parts; /* other variables lie in it */
-} stream;
-
-/* Takes size bytes; returns false when there are fewer, or they do not inflate. */
-static bool take(stream *s, void *out, size_t size) {
-  if (s->inflated != NULL) {
-    s->inflated->next_out = out;
-    s->inflated->avail_out = (uInt)size;
-    int code = Z_OK;
-    while (code == Z_OK && s->inflated->avail_out > 0) code = inflate(s->inflated, Z_NO_FLUSH);
-    return s->inflated->avail_out == 0;
-  }
-  if (size > s->left) return false;
-  memcpy(out, s->at, size);
-  s->at += size;
-  s->left -= size;
-  return true;
-}
-
-static bool pass_over(stream *s, uint64_t size) {
-  unsigned char bytes[NAME_MAX_SIZE];
-  for (size_t part; size > 0; size -= part) {
-    part = size < sizeof bytes ? (size_t)size : sizeof bytes;
-    if (!take(s, bytes, part)) return false;
-  }
-  return true;
-}
-
-static uint32_t word_of(const stream *s, const unsigned char *bytes) {
-  uint32_t word = 0;
-  for (int b = 0; b < WORD; b++) word = word << 8 | bytes[s->is_little ? WORD - 1 - b : b];
-  return word;
-}
-
-/* An element of at most NAME_MAX_SIZE bytes. */
-typedef struct element {
-  uint32_t type, size;
-  unsigned char bytes[NAME_MAX_SIZE];
-} element;
-
-/* Takes an element of that type, with its padding, off what is left of *room bytes. */
-static bool take_element(stream *s, uint32_t type, uint64_t *room, element *out) {
-  unsigned char tag[TAG_SIZE];
-  if (*room < TAG_SIZE || !take(s, tag, sizeof tag)) return false;
-  *room -= TAG_SIZE;
-  out->type = word_of(s, tag);
-  out->size = word_of(s, tag + WORD);
-  if (out->type >> 16 != 0) { /* both in the tag */
-    out->size = out->type >> 16;
-    out->type &= 0xffff;
-    if (out->size > WORD) return false;
-    memcpy(out->bytes, tag + WORD, WORD);
-    return out->type == type;
-  }
-  const uint64_t padded = ((uint64_t)out->size + 7) / 8 * 8;
-  if (out->type != type || out->size > NAME_MAX_SIZE || padded > *room) return false;
-  *room -= padded;
-  return take(s, out->bytes, (size_t)padded);
-}
-
-static bool check_variable(stream *s, uint64_t size, int depth);
-
-/* Goes through count variables that lie in *room bytes. */
-static bool check_parts(stream *s, uint64_t count, uint64_t room, int depth) {
-  s->has_parts = true;
-  if (count > room / TAG_SIZE || depth >= DEPTH_MAX) return count == 0;
-  for (uint64_t c = 0; c < count; c++) {
-    unsigned char tag[TAG_SIZE];
-    if (room < TAG_SIZE || !take(s, tag, sizeof tag)) return false;
-    const uint64_t size = word_of(s, tag + WORD);
-    room -= TAG_SIZE;
-    if (word_of(s, tag) != TYPE_MATRIX || size > room) return false;
-    room -= size;
-    if (size > 0 && !check_variable(s, size, depth + 1)) return false;
-  }
-  return true;
-}
-
-/* Takes the names of a structure's fields; returns how many, or UINT64_MAX. */
-static uint64_t take_fields(stream *s, uint64_t *room) {
-  element e;
-  if (!take_element(s, TYPE_INT32, room, &e) || e.size != WORD) return UINT64_MAX;
-  const uint32_t length = word_of(s, e.bytes);
-  unsigned char tag[TAG_SIZE];
-  if (*room < TAG_SIZE || !take(s, tag, sizeof tag)) return UINT64_MAX;
-  *room -= TAG_SIZE;
-  const uint64_t size = word_of(s, tag + WORD), padded = (size + 7) / 8 * 8;
-  if (word_of(s, tag) != TYPE_INT8 || length == 0 || size % length != 0 || padded > *room)
-    return UINT64_MAX;
-  *room -= padded;
-  return pass_over(s, padded) ? size / length : UINT64_MAX;
-}
-
-/* Goes through a variable of size bytes behind its tag, and to its end when it lies in another. */
-static bool check_variable(stream *s, uint64_t size, int depth) {
-  uint64_t room = size, count = 1;
-  element e;
-  if (!take_element(s, TYPE_UINT32, &room, &e) || e.size != 2 * WORD) return false;
-  const uint32_t class = word_of(s, e.bytes) & 0xff;
-  if (class != MAT_C_OPAQUE) { /* which has no dims */
-    if (!take_element(s, TYPE_INT32, &room, &e)) return false;
-    if (e.size % WORD != 0 || e.size < 2 * WORD || e.size > RANK_MAX * WORD) return false;
-    for (uint32_t d = 0; d < e.size; d += WORD) {
-      const uint32_t dim = word_of(s, e.bytes + d);
-      if (dim > INT32_MAX || __builtin_mul_overflow(count, dim, &count)) return false;
-    }
-  }
-  if (!take_element(s, TYPE_INT8, &room, &e)) return false;
-  if (class == MAT_C_OBJECT) return depth == 0; /* matio leaves it alone there */
-  if (class == MAT_C_CELL || class == MAT_C_FUNCTION) return check_parts(s, count, room, depth);
-  if (class == MAT_C_STRUCT) {
-    const uint64_t fields = take_fields(s, &room);
-    if (fields == UINT64_MAX || __builtin_mul_overflow(count, fields, &count)) return false;
-    return check_parts(s, count, room, depth);
-  }
-  return depth == 0 || pass_over(s, room);
-}
-
-/* Says whether what is left inflates, to its checksum. */
-static bool ends_well(stream *s) {
-  unsigned char bytes[4096];
-  int code = Z_OK;
-  while (code == Z_OK) {
-    s->inflated->next_out = bytes;
-    s->inflated->avail_out = sizeof bytes;
-    code = inflate(s->inflated, Z_NO_FLUSH);
-  }
-  return code == Z_STREAM_END;
-}
-
-/* Goes through a variable that is the bytes inflated. Of one that holds others matio goes through
- * all, and takes what does not inflate for sizes. */
-static bool check_inflated(const stream *s, uint32_t size) {
-  z_stream z = {.next_in = (z_const Bytef *)s->at, .avail_in = size};
-  if (inflateInit(&z) != Z_OK) return false;
-  stream inside = {.inflated = &z, .is_little = s->is_little};
-  unsigned char tag[TAG_SIZE];
-  bool good = take(&inside, tag, sizeof tag) && word_of(s, tag) == TYPE_MATRIX &&
-              check_variable(&inside, word_of(s, tag + WORD), 0) &&
-              (!inside.has_parts || ends_well(&inside));
-  inflateEnd(&z);
-  return good;
-}
-
-/* Says whether every variable of a file of version 5 lies in it, with all that it says of itself;
- * *variables becomes how many there are. */
-static bool check_sizes(const mmci_source *source, bool is_little, int64_t *variables) {
-  stream s = {.at = source->bytes + HEADER_SIZE,
-              .left = source->have - HEADER_SIZE,
-              .is_little = is_little};
-  while (s.left >= TAG_SIZE) {
-    const uint32_t type = word_of(&s, s.at), size = word_of(&s, s.at + WORD);
-    s.at += TAG_SIZE;
-    s.left -= TAG_SIZE;
-    if (size > s.left || (type != TYPE_MATRIX && type != TYPE_COMPRESSED)) return false;
-    stream inside = {.at = s.at, .left = size, .is_little = is_little};
-    if (size == 0) continue;
-    ++*variables;
-    if (type == TYPE_COMPRESSED ? !check_inflated(&inside, size)
-                                : !check_variable(&inside, size, 0))
-      return false;
-    s.at += size;
-    s.left -= size;
-  }
-  return true;
-}
+#include "io/matlab_five.h"
+#ifdef MMCI_WITH_HDF5
+#include "io/hdf5_silence.h"
+#endif
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
@@ -214,29 +23,50 @@ static mmc_status refuse_file(const mmci_source *s, const char *what, mmci_error
   return mmci_fail(error, MMC_E_FORMAT, "%s: %s", s->shown, what);
 }
 
-/* Says whether matio can be given the file: it has the header of version 5 or 7.3, which is 124
- * bytes of text, the version, and "MI" as a machine of either byte order writes it, and of version
- * 5 what it says of sizes holds. matio tries version 4 otherwise, and takes up to 2 GiB for a name
- * whose length any bytes say. *variables becomes how many it has, and 0 where that is not known. */
-static bool is_trusted(const mmci_source *s, int64_t *variables) {
+typedef enum version { OTHER, FIVE, SEVEN } version; /* SEVEN is 7.3 */
+
+/* Finds the version of a file by its header: 124 bytes of text, the version, and "MI" as a machine
+ * of either byte order writes it. Any other is no file for matio, which tries version 4 then, and
+ * takes up to 2 GiB for a name whose length any bytes say. */
+static version version_of(const mmci_source *s, bool *is_little) {
   enum { VERSION = 124, ORDER = 126 };
-  *variables = 0;
-  if (s->have < HEADER_SIZE) return false;
-  bool is_little = memcmp(s->bytes + ORDER, "IM", 2) == 0;
-  if (!is_little && memcmp(s->bytes + ORDER, "MI", 2) != 0) return false;
-  unsigned char major = s->bytes[VERSION + is_little], minor = s->bytes[VERSION + !is_little];
-  return minor == 0 && (major == 2 || (major == 1 && check_sizes(s, is_little, variables)));
+  if (s->have < MMCI_MATLAB_HEADER_SIZE) return OTHER;
+  *is_little = memcmp(s->bytes + ORDER, "IM", 2) == 0;
+  if (!*is_little && memcmp(s->bytes + ORDER, "MI", 2) != 0) return OTHER;
+  const unsigned char major = s->bytes[VERSION + *is_little],
+                      minor = s->bytes[VERSION + !*is_little];
+  return minor != 0 ? OTHER : major == 1 ? FIVE : major == 2 ? SEVEN : OTHER;
 }
 
-/* matio says nothing of why; that the file can be read is found out before. */
-static mmc_status open_mat_file(const char *path, mmci_source *s, mat_t **out, int64_t *variables,
-                                mmci_error *error) {
-  mmc_status status = mmci_source_open(path, s, error);
-  if (status != MMC_OK) return status;
-  *out = is_trusted(s, variables) ? Mat_Open(path, MAT_ACC_RDONLY) : NULL;
-  return *out != NULL
-             ? MMC_OK
-             : refuse_file(s, "no MATLAB file of version 5 or 7.3, or a damaged one", error);
+static mmc_status refuse_version(const mmci_source *s, mmci_error *error) {
+  return refuse_file(s, "no MATLAB file of version 5 or 7.3, or a damaged one", error);
+}
+
+/* matio says nothing of why, that the file can be read was found out before; and libhdf5, by which
+ * it reads version 7.3, is to say nothing either. */
+typedef struct matio {
+  mat_t *mat;
+#ifdef MMCI_WITH_HDF5
+  mmci_hdf5_silence silence;
+#endif
+} matio;
+
+static void close_matio(matio *m) {
+  if (m->mat != NULL) Mat_Close(m->mat);
+#ifdef MMCI_WITH_HDF5
+  mmci_hdf5_silence_end(&m->silence);
+#endif
+}
+
+static mmc_status open_matio(const char *path, const mmci_source *s, matio *out,
+                             mmci_error *error) {
+#ifdef MMCI_WITH_HDF5
+  mmci_hdf5_silence_begin(&out->silence);
+#endif
+  out->mat = Mat_Open(path, MAT_ACC_RDONLY);
+  if (out->mat != NULL) return MMC_OK;
+  close_matio(out);
+  return refuse_version(s, error);
 }
 
 static mmc_status describe(const matvar_t *variable, mmci_file_array *array, mmci_error *error) {
@@ -287,15 +117,13 @@ static bool read_once(mat_t *mat, matvar_t *variable, const mmci_file_array *arr
  * imaginary ones.
  *
  * matio may say that it has read a variable, and have left some of it, where memory is short or the
- * file damaged. So its place is set to bytes that are seldom in a file. Where they are there, and
- * of a compressed variable, for which matio does not see whether zlib had memory, it is set to
- * others, and all is read again and must be the same. */
+ * file damaged. So its place is set to bytes that are seldom in a file. Where they are there, it is
+ * set to others, and all is read again and must be the same. */
 static mmc_status read_data(mat_t *mat, matvar_t *variable, const mmci_file_array *array,
                             unsigned char *to, size_t count, size_t real_size, mmci_error *error) {
   static const int sets[2] = {0xA5, 0x5A};
   bool is_read = read_once(mat, variable, array, to, count, real_size, sets[0]);
-  if (is_read && (variable->compression != MAT_COMPRESSION_NONE ||
-                  has_untouched(to, count, real_size, sets[0]))) {
+  if (is_read && has_untouched(to, count, real_size, sets[0])) {
     const uint64_t sum = mmci_hash_bytes(0, to, count * real_size);
     matvar_t *again = Mat_VarReadInfo(mat, variable->name);
     is_read = again != NULL && again->isComplex == variable->isComplex &&
@@ -337,16 +165,29 @@ static mmc_status read_variable(mat_t *mat, const char *name, mmci_file_array *a
   return status;
 }
 
+static mmc_status read_seven(const mmci_file_name *name, mmci_file_array *array,
+                             mmci_error *error) {
+  matio m;
+  mmc_status status = open_matio(name->path, &array->source, &m, error);
+  if (status != MMC_OK) return status;
+  status = read_variable(m.mat, name->member, array, error);
+  close_matio(&m);
+  return status;
+}
+
 static mmc_status open_variable(const mmci_file_name *name, mmci_file_array **out,
                                 mmci_error *error) {
   mmci_file_array *array;
-  mat_t *mat = NULL;
-  int64_t variables;
   mmc_status status = mmci_file_array_create(&array, error);
   if (status != MMC_OK) return status;
-  status = open_mat_file(name->path, &array->source, &mat, &variables, error);
-  if (status == MMC_OK) status = read_variable(mat, name->member, array, error);
-  if (mat != NULL) Mat_Close(mat);
+  status = mmci_source_open(name->path, &array->source, error);
+  if (status == MMC_OK) {
+    bool is_little;
+    const version version = version_of(&array->source, &is_little);
+    status = version == FIVE    ? mmci_matlab_five_read(array, is_little, name->member, error)
+             : version == SEVEN ? read_seven(name, array, error)
+                                : refuse_version(&array->source, error);
+  }
   mmci_source_release(&array->source);
   if (status != MMC_OK) {
     mmci_file_array_destroy(array);
@@ -356,21 +197,31 @@ static mmc_status open_variable(const mmci_file_name *name, mmci_file_array **ou
   return MMC_OK;
 }
 
-static mmc_status list(const char *path, mmci_member_fn tell, void *user, mmci_error *error) {
-  mmci_source s;
-  mat_t *mat = NULL;
-  int64_t variables, seen = 0;
-  mmc_status status = open_mat_file(path, &s, &mat, &variables, error);
-  for (bool on = true; status == MMC_OK && on; seen++) {
-    matvar_t *variable = Mat_VarReadNextInfo(mat);
-    /* matio does not tell the end from an allocation that failed. */
-    if (variable == NULL && seen < variables)
-      status = refuse_file(&s, "matio does not read all variables", error);
+static mmc_status list_seven(const char *path, const mmci_source *s, mmci_member_fn tell,
+                             void *user, mmci_error *error) {
+  matio m;
+  mmc_status status = open_matio(path, s, &m, error);
+  if (status != MMC_OK) return status;
+  for (bool on = true; on;) {
+    matvar_t *variable = Mat_VarReadNextInfo(m.mat);
     if (variable == NULL) break;
     on = variable->name == NULL || tell(user, variable->name);
     Mat_VarFree(variable);
   }
-  if (mat != NULL) Mat_Close(mat);
+  close_matio(&m);
+  return MMC_OK;
+}
+
+static mmc_status list(const char *path, mmci_member_fn tell, void *user, mmci_error *error) {
+  mmci_source s;
+  mmc_status status = mmci_source_open(path, &s, error);
+  if (status == MMC_OK) {
+    bool is_little;
+    const version version = version_of(&s, &is_little);
+    status = version == FIVE    ? mmci_matlab_five_list(&s, is_little, tell, user, error)
+             : version == SEVEN ? list_seven(path, &s, tell, user, error)
+                                : refuse_version(&s, error);
+  }
   mmci_source_release(&s);
   return status;
 }

@@ -124,6 +124,7 @@ static const job jobs[] = {
     {"deflated.npz:x", "fuzz/corpus/npz/deflated", read_dense, false},
     {"chunked.h5", "faults/chunked.h5", read_dense, false},
     {"zipped.mat:w", "fuzz/corpus/matlab/zipped", read_dense, false},
+    {"seven.mat:c", "faults/seven.mat", read_dense, false},
 };
 enum { JOBS = sizeof jobs / sizeof jobs[0] };
 

@@ -29,6 +29,7 @@ mmchain = os.path.realpath(sys.argv[1])
 ENVIRONMENT = {**os.environ, "MMCHAIN_WISDOM": ""}
 ALL = ("float16", "float32", "float64", "complex64", "complex128")
 WIDE = ALL[1:]
+FAULTS = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "faults")
 LONG = "MMCHAIN_TEST_LONG" in os.environ or "--all" in sys.argv
 SHAPES = ((3, 5), (0, 4)) + ((1, 7), (7, 1), (1, 1), (300, 41)) * LONG
 
@@ -452,6 +453,110 @@ def test_matlab():
     refused("none.mat:x", "No such file")
 
 
+# Types of numbers in a file of version 5: what they are there, and NumPy's name.
+STORED = ((1, "i1"), (2, "u1"), (3, "i2"), (4, "u2"), (5, "i4"), (6, "u4"), (7, "f4"), (9, "f8"), (12, "i8"), (13, "u8"))
+
+
+def mat_element(order, kind, data, small=False):
+    if small and 0 < len(data) <= 4:
+        return struct.pack(order + "I", len(data) << 16 | kind) + data.ljust(4, b"\0")
+    return struct.pack(order + "2I", kind, len(data)) + data + b"\0" * (-len(data) % 8)
+
+
+def mat_variable(order, parts, shape, kind, stored=9, name=b"w", flags=0, small=False):
+    """A variable by hand: parts are its real and, if there are two, its imaginary elements."""
+    inner = mat_element(order, 6, struct.pack(order + "2I", kind | flags | 0x800 * (len(parts) > 1), 0))
+    inner += mat_element(order, 5, struct.pack(f"{order}{len(shape)}i", *shape))
+    inner += mat_element(order, 1, name, small)
+    inner += b"".join(mat_element(order, stored, part, small) for part in parts)
+    return struct.pack(order + "2I", 14, len(inner)) + inner
+
+
+def mat_zipped(order, variable, size=None):
+    data = zlib.compress(variable) if isinstance(variable, bytes) else variable[0]
+    return struct.pack(order + "2I", 15, len(data) if size is None else size) + data
+
+
+def mat_file(order, *variables, path="hand.mat"):
+    mark = struct.pack(order + "2H", 0x100, 0x4D49)
+    open(path, "wb").write(b"by hand".ljust(124) + mark + b"".join(variables))
+    return path
+
+
+def test_matlab_seven():
+    """A file of version 7.3, which matio has written."""
+    file = os.path.join(FAULTS, "seven.mat")
+    same(read(file + ":w"), np.array([[1.0, 2, 3], [4, 5, 6]]))
+    same(read(file + ":c"), np.array([[1, 3, 5], [2, 4, 6]], "c8") * (1 - 1j))
+    same(read(file + ":none"), np.zeros((0, 3)))
+    same(read(file + ":alike"), np.frombuffer(b"\xa5" * 16).reshape(1, 2))
+    refused(file + ":pages", "of two dimensions")
+    refused(file + ":text", "double and single work")
+    refused(file, "it holds alike, c, none, pages, text, w")
+    whole = open(file, "rb").read()
+    open("cut.mat", "wb").write(whole[:600])
+    refused("cut.mat:w", "no 'w' in it")
+
+
+def test_matlab_by_hand():
+    """Numbers of all types in both byte orders, small elements, variables that are none of ours."""
+    cases = [(order, kind, dtype, stored, code, shape, small) for order in "<>"
+             for kind, dtype in ((6, "float64"), (7, "float32")) for stored, code in STORED
+             for shape in ((3, 2), (1, 1), (700, 3), (0, 3)) for small in (False, True)]
+    for case in random.permutation(len(cases))[:100 if LONG else 12]:
+        order, kind, dtype, stored, code, shape, small = cases[case]
+        values = [(random.standard_normal(shape) * 100).astype(code) for _ in "ri"]
+        parts = [v.astype(order + code).tobytes("F") for v in values]
+        one = mat_variable(order, parts[:1], shape, kind, stored, small=small)
+        two = mat_variable(order, parts, shape, kind, stored, b"complex", small=small)
+        other = mat_variable(order, parts[:1], shape, 1, stored, b"cell")
+        file = mat_file(order, other, struct.pack(order + "2I", 14, 0), mat_zipped(order, one), two)
+        try:
+            same(read(file + ":w"), values[0].astype(dtype))
+            same(read(file + ":complex"), values[0].astype(dtype) + 1j * values[1].astype(dtype))
+        except AssertionError as error:
+            raise AssertionError(cases[case]) from error
+    zeros = mat_variable("<", [bytes(10**6)], (1000, 1000), 6, 2)
+    same(read(mat_file("<", mat_zipped("<", zeros)) + ":w"), np.zeros((1000, 1000)))
+
+
+def test_matlab_damaged():
+    """Sizes that a file does not have, right checksums or not, are refused and take no memory."""
+    data = array("float64", (4, 3)).tobytes("F")
+    whole = mat_variable("<", [data], (4, 3), 6)
+
+    def with_zipped(variable, text):
+        return [((variable,), ":w", text), ((mat_zipped("<", variable),), ":w", text)]
+
+    cases = [((whole[:cut],), ":w", "damaged" if cut >= 8 else "no 'w'") for cut in range(len(whole))]
+    for cut in range(9, len(whole)):  # the same, but the sizes around it are right
+        cases += with_zipped(struct.pack("<2I", 14, cut - 8) + whole[8:cut], "damaged")
+    huge = 2**31 - 8
+    for shape, kind, parts, text in (((2**15, 2**15), 6, 1, "cannot be the"), ((huge, huge), 6, 1, "more than a file can hold"),
+                                     ((huge, 1), 7, 1, "cannot be the"), ((2**13, 2**13), 6, 2, "cannot be the"),
+                                     ((-3, 4), 6, 1, "above 2^31 - 1"), ((4, 3, 1), 6, 1, "two dimensions"),
+                                     ((4, 3), 5, 1, "full(A)"), ((4, 4), 6, 1, "damaged"), ((4, 3), 6, 0, "damaged"),
+                                     ((12,), 6, 1, "damaged"), ((1,) * 33, 6, 1, "damaged")):
+        cases += with_zipped(mat_variable("<", [data] * parts, shape, kind), text)
+    cases += with_zipped(mat_variable("<", [data], (4, 3), 6, flags=0x200), "double and single work")
+    for damaged in (mat_variable("<", [data], (4, 3), 6, 14), mat_variable("<", [data], (4, 3), 6, 99),
+                    mat_variable("<", [data[:-1]], (4, 3), 6), mat_variable("<", [data], (4, 3), 6, name=b"w" * 5000),
+                    whole[:12] + b"\xff" * 4 + whole[16:]):
+        cases += with_zipped(damaged, "damaged")
+    cases += [((struct.pack("<2I", 13, 8) + data[:8],), ":w", "damaged"), ((struct.pack("<2I", 1 << 16 | 14, 0),), ":w", "damaged")]
+    zipped = zlib.compress(whole)
+    for bad in (zipped[:-1] + bytes([zipped[-1] ^ 1]), zipped[:-4], zipped[:-9], b"no deflate", zlib.compress(whole + b"more"),
+                zlib.compress(whole[:4] + struct.pack("<I", len(whole)) + whole[8:]), zlib.compress(b"\1" + whole[1:])):
+        cases.append(((mat_zipped("<", (bad,)),), ":w", "damaged"))
+    cases.append(((mat_zipped("<", whole, size=1000),), ":w", "damaged"))
+    named = mat_variable("<", [data], (4, 3), 6, name=b""), mat_variable("<", [data], (4, 3), 6, name=b"b"), whole
+    cases += [(named, "", "it holds b, w"), (named, ":c", "no 'c' in it: it holds b, w")]
+    cases.append(((whole, b"\0" * 16, whole[:20]), ":c", "damaged"))
+    for case in range(len(cases)) if LONG else random.permutation(len(cases))[:25]:
+        variables, member, text = cases[case]
+        refused(mat_file("<", *variables) + member, text)
+
+
 def test_matlab_peer():
     import scipy.io
     import scipy.sparse
@@ -668,7 +773,8 @@ TESTS = (
     ("safetensors", None, test_safetensors), ("safetensors", None, test_safetensors_refused),
     ("safetensors", "safetensors", test_safetensors_peer),
     ("hdf5", None, test_hdf5), ("hdf5", "h5py", test_hdf5_peer),
-    ("matlab", None, test_matlab), ("matlab", "scipy", test_matlab_peer),
+    ("matlab", None, test_matlab), ("matlab", None, test_matlab_seven), ("matlab", None, test_matlab_by_hand),
+    ("matlab", None, test_matlab_damaged), ("matlab", "scipy", test_matlab_peer),
     ("matrix-market", None, test_matrix_market), ("matrix-market", "scipy", test_matrix_market_peer),
     ("npz", None, test_sparse), ("npz", None, test_sparse_refused),
     ("npz", None, test_chain),
