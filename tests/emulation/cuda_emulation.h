@@ -105,7 +105,15 @@ struct mmci_emulation_fiber {
   std::unique_ptr<char[]> stack;
   bool done;
   uint3 thread;
+  unsigned block;                                       /* of its cluster */
   std::vector<std::vector<mmci_emulation_copy>> copies; /* groups of copies in flight */
+};
+
+struct mmci_emulation_block {
+  std::vector<unsigned char> shared;
+  unsigned char *shared_start = nullptr;
+  mmci_emulation_barrier barrier;
+  int live = 0;
 };
 
 struct mmci_emulation_machine {
@@ -125,14 +133,15 @@ struct mmci_emulation_machine {
   mmci_emulation_fiber *current = nullptr;
   void *scheduler = nullptr; /* its stack pointer while a fiber runs */
   std::function<void()> body;
-  std::vector<unsigned char> shared;
-  unsigned char *shared_start = nullptr;
-  mmci_emulation_barrier block_barrier, named_barriers[16];
+  /* of the running cluster, which is one block but for mmci_launch_clusters() */
+  std::vector<mmci_emulation_block> blocks;
+  mmci_emulation_barrier cluster_barrier, named_barriers[16];
   std::vector<mmci_emulation_barrier> warp_barriers;
   std::vector<uint64_t> exchange; /* one word a thread, for shuffles and votes */
-  int live = 0, votes[3];
+  int cluster_live = 0, votes[3];
   std::vector<int> warp_live;
   uint64_t progress = 0;
+  unsigned first_block = 0; /* of the cluster, along x */
 };
 
 inline mmci_emulation_machine &mmci_emulation() {
@@ -255,11 +264,19 @@ static inline void mmci_emulation_resume(mmci_emulation_fiber &fiber) {
   mmci_emulation_machine &m = mmci_emulation();
   m.current = &fiber;
   threadIdx = fiber.thread;
+  blockIdx.x = m.first_block + fiber.block;
   mmci_emulation_switch(&m.scheduler, fiber.at);
 }
 
+/* The number of the thread in the cluster. */
 static inline unsigned mmci_emulation_rank() {
-  return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z) +
+         mmci_emulation().current->block * blockDim.x * blockDim.y * blockDim.z;
+}
+
+static inline mmci_emulation_block &mmci_emulation_own() {
+  mmci_emulation_machine &m = mmci_emulation();
+  return m.blocks[m.current->block];
 }
 
 /* Opens when all that live have arrived; live may shrink while others wait. */
@@ -279,8 +296,8 @@ static inline void mmci_emulation_wait(mmci_emulation_barrier &barrier, const in
 }
 
 static inline void __syncthreads() {
-  mmci_emulation_machine &m = mmci_emulation();
-  mmci_emulation_wait(m.block_barrier, m.live);
+  mmci_emulation_block &block = mmci_emulation_own();
+  mmci_emulation_wait(block.barrier, block.live);
 }
 
 /* bar.sync: so many threads meet, in whole warps; barrier 0 is __syncthreads(). */
@@ -524,7 +541,25 @@ static inline float __ll2float_ru(long long v) {
 
 /* ---- shared memory, asynchronous copies, launches ------------------------------------------ */
 
-#define MMCI_DYNAMIC_SHARED(name) unsigned char *name = mmci_emulation().shared_start
+#define MMCI_DYNAMIC_SHARED(name) unsigned char *name = mmci_emulation_own().shared_start
+
+static inline unsigned mmci_cluster_rank() {
+  return mmci_emulation().current->block;
+}
+
+static inline void mmci_cluster_sync() {
+  mmci_emulation_machine &m = mmci_emulation();
+  mmci_emulation_wait(m.cluster_barrier, m.cluster_live);
+}
+
+template <typename T>
+static inline T *mmci_cluster_at(T *shared, unsigned block) {
+  mmci_emulation_machine &m = mmci_emulation();
+  if (block >= m.blocks.size()) mmci_emulation_stop("a block that the cluster lacks");
+  if (m.blocks[block].live == 0) mmci_emulation_stop("shared memory of a block that has ended");
+  return (T *)(m.blocks[block].shared_start +
+               ((char *)shared - (char *)mmci_emulation_own().shared_start));
+}
 
 static inline void mmci_emulation_land(const mmci_emulation_copy &copy) {
   if (copy.global != nullptr)
@@ -587,37 +622,54 @@ struct mmci_gate {
   }
 };
 
-static inline void mmci_emulation_run_block(unsigned threads) {
+/* Runs the blocks of a cluster, of so many threads each, beside each other. */
+static inline void mmci_emulation_run_blocks(unsigned block_threads, size_t shared_bytes) {
   mmci_emulation_machine &m = mmci_emulation();
+  const unsigned threads = block_threads * (unsigned)m.blocks.size();
   if (m.fibers.size() < threads) m.fibers.resize(threads);
   for (size_t t = threads; t < m.fibers.size(); t++) m.fibers[t].done = true;
-  m.block_barrier = mmci_emulation_barrier();
+  for (mmci_emulation_block &block : m.blocks) {
+    block.shared.assign(shared_bytes + 128, 0xff);
+    block.shared_start = block.shared.data() + (128 - (uintptr_t)block.shared.data() % 128) % 128;
+    block.barrier = mmci_emulation_barrier();
+    block.live = (int)block_threads;
+  }
+  m.cluster_barrier = mmci_emulation_barrier();
   for (mmci_emulation_barrier &barrier : m.named_barriers) barrier = mmci_emulation_barrier();
   m.warp_barriers.assign((threads + 31) / 32, mmci_emulation_barrier());
   m.warp_live.assign((threads + 31) / 32, 0);
   m.exchange.assign((threads + 31) / 32 * 32, 0);
-  m.live = (int)threads;
+  m.cluster_live = (int)threads;
   std::vector<unsigned> runnable(threads);
   for (unsigned t = 0; t < threads; t++) {
     mmci_emulation_fiber &fiber = m.fibers[t];
     mmci_emulation_prepare(fiber);
     fiber.copies.clear();
+    fiber.block = t / block_threads;
     fiber.thread.x = t % blockDim.x;
     fiber.thread.y = t / blockDim.x % blockDim.y;
-    fiber.thread.z = t / blockDim.x / blockDim.y;
+    fiber.thread.z = t % block_threads / blockDim.x / blockDim.y;
     m.warp_live[t / 32]++;
     runnable[t] = t;
   }
   int idle_rounds = 0;
+  uint64_t stalled = 0; /* blocks of several that get no turn for a while */
   while (!runnable.empty()) {
+    if (m.blocks.size() > 1 && mmci_emulation_random() % 16 == 0)
+      stalled = mmci_emulation_random() & mmci_emulation_random();
     for (size_t i = runnable.size() - 1; i > 0; i--)
       std::swap(runnable[i], runnable[mmci_emulation_random() % (i + 1)]);
     uint64_t before = m.progress;
     for (size_t i = 0; i < runnable.size();) {
       unsigned t = runnable[i];
+      if (stalled >> m.fibers[t].block & 1) {
+        i++;
+        continue;
+      }
       mmci_emulation_resume(m.fibers[t]);
       if (m.fibers[t].done) {
-        m.live--;
+        m.blocks[m.fibers[t].block].live--;
+        m.cluster_live--;
         m.warp_live[t / 32]--;
         m.progress++;
         runnable[i] = runnable.back();
@@ -639,10 +691,12 @@ static inline bool mmci_emulation_failure() {
   return m.calls++ == m.fail_call;
 }
 
+/* Clusters are of blocks along x; a cluster of several is of whole warps. */
 template <typename... Parameters, typename... Arguments>
-static inline cudaError_t mmci_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
-                                      size_t shared_bytes, struct mmci_emulation_stream *,
-                                      Arguments... arguments) {
+static inline cudaError_t mmci_launch_clusters(void (*kernel)(Parameters...), dim3 grid,
+                                               unsigned in_cluster, dim3 block, size_t shared_bytes,
+                                               struct mmci_emulation_stream *,
+                                               Arguments... arguments) {
   mmci_emulation_machine &m = mmci_emulation();
   if (mmci_emulation_failure()) return cudaErrorInvalidValue;
   unsigned threads = block.x * block.y * block.z;
@@ -651,22 +705,32 @@ static inline cudaError_t mmci_launch(void (*kernel)(Parameters...), dim3 grid, 
   const size_t shared_most = leave == m.shared_most.end() ? MMCI_EMULATED_SHARED : leave->second;
   if (threads == 0 || threads > 1024 || blocks == 0 || shared_bytes > shared_most)
     return cudaErrorInvalidValue;
+  if (in_cluster == 0 || in_cluster > 8 || grid.x % in_cluster != 0 ||
+      (in_cluster > 1 && threads % 32 != 0))
+    return cudaErrorInvalidValue;
+  m.blocks.resize(in_cluster);
   gridDim = grid;
   blockDim = block;
   m.body = [&] { kernel(static_cast<Parameters>(arguments)...); };
-  std::vector<size_t> order(blocks);
-  for (size_t b = 0; b < blocks; b++) order[b] = b;
-  for (size_t b = blocks - 1; b > 0; b--)
+  const size_t clusters = blocks / in_cluster, across = grid.x / in_cluster;
+  std::vector<size_t> order(clusters);
+  for (size_t b = 0; b < clusters; b++) order[b] = b;
+  for (size_t b = clusters - 1; b > 0; b--)
     std::swap(order[b], order[mmci_emulation_random() % (b + 1)]);
   for (size_t b : order) {
-    m.shared.assign(shared_bytes + 128, 0xff);
-    m.shared_start = m.shared.data() + (128 - (uintptr_t)m.shared.data() % 128) % 128;
-    blockIdx.x = (unsigned)(b % grid.x);
-    blockIdx.y = (unsigned)(b / grid.x % grid.y);
-    blockIdx.z = (unsigned)(b / grid.x / grid.y);
-    mmci_emulation_run_block(threads);
+    m.first_block = (unsigned)(b % across) * in_cluster;
+    blockIdx.y = (unsigned)(b / across % grid.y);
+    blockIdx.z = (unsigned)(b / across / grid.y);
+    mmci_emulation_run_blocks(threads, shared_bytes);
   }
   return cudaSuccess;
+}
+
+template <typename... Parameters, typename... Arguments>
+static inline cudaError_t mmci_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                                      size_t shared_bytes, struct mmci_emulation_stream *stream,
+                                      Arguments... arguments) {
+  return mmci_launch_clusters(kernel, grid, 1, block, shared_bytes, stream, arguments...);
 }
 
 /* ---- the runtime API ------------------------------------------------------------------------ */
