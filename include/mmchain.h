@@ -701,7 +701,9 @@ typedef struct mmc_ranges mmc_ranges;
 
 typedef struct mmc_ranges_options {
   size_t size;
-  /* Name of the device, as in mmc_plan_options; its memory must be the host's. NULL means "cpu". */
+  /* Name of the device, as in mmc_plan_options. NULL means "cpu". On a GPU, n is from 1 to 64, the
+   * dtype no integer, there are no exponents and no other sums than those of products, and matrices
+   * are in the GPU's memory, of a batch with a stride. */
   const char *device;
   int64_t batch; /* rows that are multiplied at once: every factor stands for as many matrices */
   /* How many bytes may be held, factors included, or MMC_NO_LIMIT. Where it is less than all
@@ -718,15 +720,21 @@ typedef struct mmc_ranges_options {
   { sizeof(mmc_ranges_options), NULL, 1, MMC_NO_LIMIT, false, MMC_PLUS_TIMES }
 
 /* CONSTRUCTOR. Makes a row without factors. n is from 0 to 2^31. The context must outlive it.
- * Returns: E_ARG, E_NOMEM, E_OVERFLOW, E_UNSUPPORTED (no such device, or one with memory of its
- * own), E_DEVICE. */
+ * Returns: E_ARG, E_NOMEM, E_OVERFLOW, E_UNSUPPORTED (no such device, or a row that it does not
+ * keep), E_DEVICE. */
 MMC_API mmc_status mmc_ranges_create(mmc_context *context, mmc_dtype dtype, int64_t n,
                                      const mmc_ranges_options *options, mmc_ranges **out);
 MMC_API void mmc_ranges_destroy(mmc_ranges *ranges);
 
+/* METHOD. Has the methods below be ordered like kernels on the caller's stream from now on, a
+ * cudaStream_t (NULL is CUDA's default stream), and not wait but where the row outgrows its memory.
+ * What they were given before, on whichever stream, comes first. Other devices ignore the stream
+ * and wait. A NULL ranges is a no-op. */
+MMC_API void mmc_ranges_on_stream(mmc_ranges *ranges, void *stream);
+
 /* METHODS. Append count factors at the end; put count others in place of those with these indices,
  * from 0, where of an index that is given several times the last counts; take count factors from
- * the front. factors are count matrices, n x n, on the host, in any layout and ld (see
+ * the front. factors are count matrices, n x n, on the host or the GPU, in any layout and ld (see
  * mmc_matrix_chain() for those of one array). Nothing is multiplied yet, and on failure nothing
  * changes. Return: E_ARG (the message names the argument), E_NOMEM, E_MEMORY_LIMIT and E_OVERFLOW
  * (append). */

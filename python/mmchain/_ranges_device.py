@@ -1,5 +1,6 @@
-"""Rows of matrices on a GPU: the tree of Ranges in the device's memory, by the products of the arrays'
-library, on its current stream.
+"""Rows of matrices on a GPU, on the current stream of the arrays' library. Those of at most 64 x 64
+are C's; of larger ones the tree of Ranges is here, in the device's memory, by the products of that
+library.
 
 Level l has the products of 2^l neighbours, counted from the first that was ever appended, and level 0
 the factors. Every level is a ring, so that a row that slides moves no matrix; a node remembers which
@@ -12,10 +13,23 @@ from __future__ import annotations
 import operator
 import sys
 import threading
+from math import prod
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
+from . import _mmchain
 from ._ranges import Ranges
 from ._types import Device
+
+# Names of dtypes as C spells them.
+_names = {
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "complex64": "c64",
+    "complex128": "c128",
+}
+_exchange = "__dlpack_c_exchange_api__"
 
 Span = Tuple[int, int]
 _nothing: Span = (-1, -1)
@@ -73,6 +87,8 @@ class DeviceRanges(Ranges):
         if 0 in self._batch:
             raise ValueError(f"stack: expected a batch of 1 or more, got {tuple(stack.shape)}")
         self._lock = threading.Lock()
+        self._count = prod(self._batch)
+        self._row = self._open()
         self._levels: List[_Level] = []
         self._first = self._end = self._computed = 0
         self.extend(stack)
@@ -93,9 +109,69 @@ class DeviceRanges(Ranges):
             raise ValueError("scaled: expected False for arrays on a GPU, which keeps no exponents")
         if semiring != "plus-times":
             raise ValueError(f"semiring: expected plus-times for arrays on a GPU, got {semiring!r}")
-        known = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
-        if str(first.dtype).rpartition(".")[2] not in known:
-            raise TypeError(f"dtype: expected one of {', '.join(known)}, got {first.dtype}")
+        if str(first.dtype).rpartition(".")[2] not in _names:
+            raise TypeError(f"dtype: expected one of {', '.join(_names)}, got {first.dtype}")
+
+    def _open(self) -> Optional[_mmchain.Ranges]:
+        """A row of C's, where it keeps such matrices."""
+        device = self._like.device
+        if self._is_torch and device.type != "cuda":
+            return None
+        number = device.index if self._is_torch else device.id
+        name = _names[str(self._dtype).rpartition(".")[2]]
+        if not 1 <= self._side <= 64:
+            return None
+        try:
+            return _mmchain.Ranges(name, self._side, self._count, f"cuda:{number}", None)
+        except RuntimeError:  # there is no module for the GPU
+            return None
+
+    def _stream(self) -> int:
+        """The address of the current stream."""
+        if self._is_torch:
+            number: int = self._lib.cuda.current_stream(self._like.device).cuda_stream
+        else:
+            with self._like.device:
+                number = self._lib.cuda.get_current_stream().ptr
+        return number
+
+    def _seen(self, stack: Any) -> Any:
+        """What C reads of an array of four dimensions."""
+        if self._is_torch and _exchange in vars(self._lib.Tensor):
+            return stack
+        return stack.__dlpack__(stream=-1)
+
+    def _give(self, method: Any, factors: Any, *arguments: Any) -> None:
+        """Calls append or update of C, under the lock, with factors whose positions come first."""
+        if not len(factors):
+            return
+        stack = factors.reshape((len(factors), self._count, self._side, self._side)).swapaxes(0, 1)
+        assert self._row is not None
+        self._row.on_stream(self._stream())
+        if method(self._seen(stack), *arguments) is NotImplemented:
+            stack = stack.contiguous() if self._is_torch else self._lib.ascontiguousarray(stack)
+            if method(self._seen(stack), *arguments) is NotImplemented:
+                raise BufferError("expected arrays that can be read")
+
+    def _length(self) -> int:
+        return self._end - self._first if self._row is None else self._row.describe()[0]
+
+    def _product(self, row: _mmchain.Ranges, first: int, end: Optional[int]) -> Any:
+        out = self._new(1)[0]
+        view = out.reshape((self._count, 1, self._side, self._side))
+        with self._lock:
+            length = self._length()
+            end = length if end is None else end
+            self._check_range(first, end, length)
+            row.on_stream(self._stream())
+            if row.product(first, end, self._seen(view)) is NotImplemented:
+                raise BufferError("product: an array was made that cannot be written")
+        return out
+
+    @staticmethod
+    def _check_range(first: int, end: int, length: int) -> None:
+        if not 0 <= first <= end <= length:
+            raise IndexError(f"i, j: expected 0 <= i <= j <= {length}, got {first} and {end}")
 
     def _plain(self, name: str, array: Any) -> Any:
         """The array, where the row is, without a record of gradients."""
@@ -240,16 +316,19 @@ class DeviceRanges(Ranges):
 
     def _describe(self) -> Tuple[int, int, int, int]:
         with self._lock:
+            if self._row is not None:
+                return self._row.describe()
             held = sum(level.values.nbytes for level in self._levels)
             return self._end - self._first, 2, self._computed, held
 
     def product(self, i: int = 0, j: Optional[int] = None) -> Any:
         first = operator.index(i)
+        if self._row is not None:
+            return self._product(self._row, first, None if j is None else operator.index(j))
         with self._lock:
             length = self._end - self._first
             end = length if j is None else operator.index(j)
-            if not 0 <= first <= end <= length:
-                raise IndexError(f"i, j: expected 0 <= i <= j <= {length}, got {first} and {end}")
+            self._check_range(first, end, length)
             out = self._new(1)[0]
             if first == end:
                 out[...] = 0
@@ -281,10 +360,12 @@ class DeviceRanges(Ranges):
         else:
             indices, factors = [operator.index(i)], self._read("a", a, 2)[None]
         with self._lock:
-            length = self._end - self._first
+            length = self._length()
             for number in indices:
                 if not 0 <= number < length:
                     raise IndexError(f"i: expected 0 <= i < {length}, got {number}")
+            if self._row is not None:
+                return self._give(self._row.update, factors, indices)
             chosen: Dict[int, int] = {number: k for k, number in enumerate(indices)}
             factors_of_row = self._levels[0] if chosen else None
             for number, k in chosen.items():
@@ -306,6 +387,8 @@ class DeviceRanges(Ranges):
 
     def _add(self, factors: Any) -> None:
         with self._lock:
+            if self._row is not None:
+                return self._give(self._row.append, factors, len(factors))
             self._reserve(self._end - self._first + len(factors))
             nodes = range(self._end, self._end + len(factors))
             for piece in self._pieces(nodes, self._levels[0].slots) if len(nodes) else []:
@@ -316,10 +399,13 @@ class DeviceRanges(Ranges):
     def pop_front(self, count: int = 1) -> None:
         number = operator.index(count)
         with self._lock:
-            length = self._end - self._first
+            length = self._length()
             if not 0 <= number <= length:
                 raise IndexError(f"count: expected 0 to {length}, got {number}")
-            self._first += number
+            if self._row is not None:
+                self._row.pop_front(number)
+            else:
+                self._first += number
 
     def __repr__(self) -> str:
         return f"mmchain.Ranges(shape={self.shape}, dtype={self._dtype}, on {self._like.device})"

@@ -46,12 +46,6 @@ static int prepare(gradients *self, PyObject *sequence) {
   return done;
 }
 
-/* The device of arrays, by the name of the plan's. */
-static int device_of(const char *name) {
-  if (strncmp(name, "cuda", 4) != 0) return MMCP_HOST;
-  return name[4] == ':' ? (int)strtol(name + 5, NULL, 10) : 0;
-}
-
 static PyObject *gradients_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"plan", "wanted", NULL};
   PyObject *plan, *wanted;
@@ -64,7 +58,7 @@ static PyObject *gradients_new(PyTypeObject *type, PyObject *args, PyObject *kwa
   self->generation = mmcp.generation;
   self->plan = (mmcp_plan *)Py_NewRef(plan);
   self->n = mmc_chain_length(self->plan->chain);
-  self->device = device_of(mmc_plan_device(self->plan->plan));
+  self->device = mmcp_device_number(mmc_plan_device(self->plan->plan));
   self->views = malloc(((size_t)self->n + 2) * sizeof *self->views);
   self->matrices = malloc(((size_t)self->n + 2) * sizeof *self->matrices);
   if (self->views == NULL || self->matrices == NULL)

@@ -1,4 +1,4 @@
-/* ranges.c: see ranges.h. Arrays are NumPy's, of four dimensions: batch, factors, rows, columns. */
+/* ranges.c: see ranges.h. Arrays are of four dimensions: batch, factors, rows, columns. */
 #include "ranges.h"
 
 #include <string.h>
@@ -11,6 +11,7 @@ typedef struct ranges {
   mmc_dtype dtype;
   int64_t side, batch;
   bool scaled;
+  int device;   /* of the arrays: MMCP_HOST, or the number of a CUDA device */
   bool at_work; /* whether a thread works on it without the GIL */
 } ranges;
 
@@ -50,6 +51,7 @@ static PyObject *ranges_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   self->side = side;
   self->batch = batch;
   self->scaled = scaled;
+  self->device = mmcp_device_number(options.device);
   mmc_status status = mmc_ranges_create(mmcp.context, dtype, side, &options, &self->ranges);
   if (status == MMC_OK) return (PyObject *)self;
   mmcp_raise(status);
@@ -81,7 +83,7 @@ static int finish(mmc_status status) {
 static mmc_matrix *matrices_of(const ranges *self, const mmcp_view *view, int64_t count) {
   const int64_t element = (int64_t)mmc_dtype_size(self->dtype);
   mmc_matrix first;
-  if (view->ndim != 4 || view->dtype != self->dtype || view->device != MMCP_HOST) return NULL;
+  if (view->ndim != 4 || view->dtype != self->dtype || view->device != self->device) return NULL;
   if (view->shape[0] != self->batch || view->shape[1] != count) return NULL;
   if (!mmcp_view_matrix(view, true, true, &first)) return NULL;
   const int64_t batch = mmcp_view_stride(view, 0), step = mmcp_view_stride(view, 1);
@@ -202,6 +204,14 @@ static PyObject *ranges_product(ranges *self, PyObject *args) {
   return done == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
+static PyObject *ranges_on_stream(ranges *self, PyObject *number) {
+  void *stream = PyLong_AsVoidPtr(number);
+  if (stream == NULL && PyErr_Occurred()) return NULL;
+  if (check_free(self) < 0) return NULL;
+  mmc_ranges_on_stream(self->ranges, stream);
+  return Py_NewRef(Py_None);
+}
+
 static PyObject *ranges_describe(ranges *self, PyObject *unused) {
   (void)unused;
   mmc_ranges_info info;
@@ -219,6 +229,8 @@ static PyMethodDef ranges_methods[] = {
     {"pop_front", (PyCFunction)ranges_pop_front, METH_VARARGS, "pop_front(count)"},
     {"product", (PyCFunction)ranges_product, METH_VARARGS,
      "product(first, end, out): writes the product to an array of one factor's shape."},
+    {"on_stream", (PyCFunction)ranges_on_stream, METH_O,
+     "on_stream(number): orders what follows on a stream of CUDA's, given by its address."},
     {"describe", (PyCFunction)ranges_describe, METH_NOARGS,
      "The length, the least number of factors whose product is kept, how many products were "
      "computed, and bytes held."},

@@ -229,6 +229,11 @@ void mmcp_view_release(mmcp_view *view) {
   view->managed = NULL;
 }
 
+int mmcp_device_number(const char *name) {
+  if (name == NULL || strncmp(name, "cuda", 4) != 0) return MMCP_HOST;
+  return name[4] == ':' ? (int)strtol(name + 5, NULL, 10) : 0;
+}
+
 /* ---- exchange functions ---------------------------------------------------------------------- */
 
 /* Returns the capsule of the type itself, since an inherited table knows nothing of what a

@@ -51,6 +51,9 @@ int mmcp_view_allocate(const dl_exchange *exchange, mmc_dtype dtype, int device,
 PyObject *mmcp_view_object(mmcp_view *view);
 void mmcp_view_release(mmcp_view *view);
 
+/* Returns a view's device by its name, "cpu" or "cuda:1"; NULL is the host's. */
+int mmcp_device_number(const char *name);
+
 /* Returns the exchange functions of an object's type; NULL when it has none. */
 const dl_exchange *mmcp_exchange_of(PyObject *object);
 

@@ -47,6 +47,10 @@ void mmc_ranges_destroy(mmc_ranges *ranges) {
   free(ranges);
 }
 
+void mmc_ranges_on_stream(mmc_ranges *ranges, void *stream) {
+  if (ranges != NULL) mmci_ranges_on_stream(ranges->ranges, stream);
+}
+
 mmc_status mmc_ranges_append(mmc_ranges *ranges, int64_t count, const mmc_matrix *factors) {
   if (ranges == NULL) return MMC_E_ARG;
   mmci_error error = {0};

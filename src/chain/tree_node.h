@@ -23,4 +23,23 @@ typedef struct mmci_tree_node {
 /* No side of a node is larger. */
 enum { MMCI_NODE_SIDE = 64 };
 
+/* A way up such a tree, of square matrices in rows without gaps: the product so far, which is
+ * `first` before the first step, times the step's sibling from the right, or from the left, is
+ * written to out. Of a batch, the chains' matrices follow one another. The last product is written
+ * to result as well, unless that is NULL. Nothing that is written overlaps anything else. */
+typedef struct mmci_climb_step {
+  const void *sibling;
+  void *out;
+  int64_t sibling_is_left; /* 0 or 1 */
+} mmci_climb_step;
+
+enum { MMCI_CLIMB_STEPS = 44 };
+
+typedef struct mmci_climb {
+  const void *first;
+  void *result;
+  int64_t side, count; /* at least 1 each */
+  mmci_climb_step steps[MMCI_CLIMB_STEPS];
+} mmci_climb;
+
 #endif

@@ -15,7 +15,7 @@
 #include "chain/tree_node.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 21
+#define MMCI_DEVICE_ABI 22
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -269,6 +269,11 @@ typedef struct mmci_device_ops {
   mmc_status (*nodes_enqueue)(mmci_queue *queue, mmc_dtype dtype, int side,
                               const mmci_tree_node *nodes, int64_t count, int64_t batch, bool back,
                               mmci_error *error);
+  /* (optional, both or none) Says whether the device goes up a tree of matrices of this side, and
+   * does so, for batch chains: all products of a way by one call. */
+  bool (*climb_supports)(const mmci_device *device, mmc_dtype dtype, int64_t side);
+  mmc_status (*climb_enqueue)(mmci_queue *queue, mmc_dtype dtype, const mmci_climb *climb,
+                              int64_t batch, mmci_error *error);
   /* (optional) Returns what an element of the product is off by at most, as a tolerance of its
    * rule. Without this slot products are as exact as mmci_gemm_error_bound() says. */
   double (*error_bound)(const mmci_device *device, const mmci_gemm *gemm);

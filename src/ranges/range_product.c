@@ -8,7 +8,7 @@
 
 #include "chain/copy.h"
 #include "chain/identity.h"
-#include "ranges/ranges_tree.h"
+#include "ranges/ranges_device.h"
 #include "run/matrices.h"
 
 static bool is_empty(mmci_span span) {
@@ -145,6 +145,30 @@ static mmc_status compute_blocks(mmci_ranges *ranges, mmci_error *error) {
   return status;
 }
 
+/* Finds the products of the stale nodes where each has the one below it as an operand; false where
+ * there are several of a level, or they are apart. */
+static bool find_climb(const mmci_ranges *ranges, mmci_climb *out) {
+  const mmci_ranges_tree *tree = &ranges->tree;
+  *out = (mmci_climb){0};
+  if (!ranges->climbs || tree->block != 1) return false;
+  for (int l = 1; l <= tree->top; l++) {
+    const mmci_ranges_level *x = &tree->levels[l];
+    if (x->stale_count > 1) return false;
+    if (x->stale_count == 0 || !has_product(ranges, l, x->stale[0])) continue;
+    const int64_t q = x->stale[0];
+    const char *a = find(ranges, l - 1, 2 * q), *b = find(ranges, l - 1, 2 * q + 1);
+    const void *below = out->count > 0 ? out->steps[out->count - 1].out : a;
+    if (out->count == 0) out->first = a;
+    if (below != a && below != b) return false;
+    out->steps[out->count++] = (mmci_climb_step){
+        .sibling = below == a ? b : a,
+        .out = mmci_ranges_value(ranges, l, q),
+        .sibling_is_left = below != a,
+    };
+  }
+  return out->count > 0;
+}
+
 /* Computes the stale nodes that were noted, and all that they need, from the blocks upwards. */
 static mmc_status refresh(mmci_ranges *ranges, mmci_error *error) {
   mmci_ranges_tree *tree = &ranges->tree;
@@ -154,9 +178,12 @@ static mmc_status refresh(mmci_ranges *ranges, mmci_error *error) {
       need(ranges, l - 1, 2 * tree->levels[l].stale[s] + 1);
     }
   mmc_status status = MMC_OK;
+  mmci_climb climb;
+  const bool climbs = find_climb(ranges, &climb);
+  if (climbs) status = mmci_ranges_device_climb(ranges, &climb, error);
   for (int l = tree->block; l <= tree->top; l++) {
     mmci_ranges_level *x = &tree->levels[l];
-    if (status == MMC_OK)
+    if (status == MMC_OK && !climbs)
       status = l == tree->block ? compute_blocks(ranges, error) : compute_nodes(ranges, l, error);
     for (int64_t s = 0; s < x->stale_count && status == MMC_OK; s++)
       x->spans[x->stale[s] % x->slots] = mmci_ranges_clip(ranges, l, x->stale[s]);
@@ -263,14 +290,16 @@ static mmc_status multiply_range(mmci_ranges *ranges, mmci_span range, const cha
 /* ---- the result ---------------------------------------------------------------------------- */
 
 /* Fills a temporary with identities, the product of no factors. */
-static const char *make_identity(mmci_ranges *ranges) {
+static mmc_status make_identity(mmci_ranges *ranges, const char **out, mmci_error *error) {
   const mmci_ranges_problem *x = &ranges->problem;
   char *at = ranges->tree.scratch;
+  *out = at;
+  if (ranges->on_device) return mmci_ranges_device_identity(ranges, at, error);
   memset(at, 0, ranges->value_bytes);
   for (int64_t t = 0; t < x->batch; t++)
     mmci_write_identity(x->dtype, x->semiring, x->side,
                         at + (size_t)(t * x->side * x->side) * ranges->element);
-  return at;
+  return MMC_OK;
 }
 
 static void write_product(const mmci_ranges *ranges, const char *from, const mmc_matrix *out) {
@@ -284,6 +313,25 @@ static void write_product(const mmci_ranges *ranges, const char *from, const mmc
   }
 }
 
+/* Computes the product of a range, and writes it. */
+static mmc_status find_product(mmci_ranges *ranges, mmci_span range, const mmc_matrix *out,
+                               int64_t *exponents, mmci_error *error) {
+  const mmci_ranges_problem *x = &ranges->problem;
+  const bool has_no_gaps = out->layout == MMC_ROW_MAJOR && mmci_matrix_ld(out) == x->side &&
+                           (x->batch == 1 || out->stride == x->side * x->side);
+  const char *product = NULL;
+  ranges->out = ranges->on_device && has_no_gaps ? out->data : NULL;
+  ranges->out_is = NULL;
+  mmc_status status = is_empty(range) ? make_identity(ranges, &product, error)
+                                      : multiply_range(ranges, range, &product, error);
+  if (status != MMC_OK || (product == ranges->out_is && product != NULL)) return status;
+  if (ranges->on_device) return mmci_ranges_device_read(ranges, product, out, error);
+  write_product(ranges, product, out);
+  for (int64_t t = 0; t < x->batch && exponents != NULL; t++)
+    exponents[t] = mmci_ranges_exponents(ranges, product)[t];
+  return MMC_OK;
+}
+
 mmc_status mmci_ranges_product(mmci_ranges *ranges, int64_t first, int64_t end,
                                const mmc_matrix *out, int64_t *exponents, mmci_error *error) {
   const int64_t length = ranges->row.end - ranges->row.first;
@@ -295,16 +343,12 @@ mmc_status mmci_ranges_product(mmci_ranges *ranges, int64_t first, int64_t end,
                               "expected %" PRId64 " to %" PRId64 ", got %" PRId64, first, length,
                               end);
   mmc_status status = mmci_ranges_check(ranges, "out", -1, out, error);
-  if (status == MMC_OK) status = mmci_ranges_reserve(ranges, 1, error);
+  if (status == MMC_OK && ranges->on_device) status = mmci_ranges_device_begin(ranges, error);
   if (status != MMC_OK) return status;
-  const mmci_span range = {ranges->row.first + first, ranges->row.first + end};
-  const char *product = NULL;
-  if (is_empty(range))
-    product = make_identity(ranges);
-  else
-    status = multiply_range(ranges, range, &product, error);
-  if (status == MMC_OK) write_product(ranges, product, out);
-  for (int64_t t = 0; t < ranges->problem.batch && exponents != NULL && status == MMC_OK; t++)
-    exponents[t] = mmci_ranges_exponents(ranges, product)[t];
-  return status;
+  status = mmci_ranges_reserve(ranges, 1, error);
+  if (status == MMC_OK) {
+    const mmci_span range = {ranges->row.first + first, ranges->row.first + end};
+    status = find_product(ranges, range, out, exponents, error);
+  }
+  return ranges->on_device ? mmci_ranges_device_end(ranges, status, error) : status;
 }

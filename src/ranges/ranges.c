@@ -8,7 +8,7 @@
 #include "base/dtype.h"
 #include "chain/copy.h"
 #include "chain/scale.h"
-#include "ranges/ranges_tree.h"
+#include "ranges/ranges_device.h"
 #include "run/matrices.h"
 
 /* ---- making -------------------------------------------------------------------------------- */
@@ -46,6 +46,11 @@ static mmc_status open_ranges(mmci_ranges *ranges, mmci_error *error) {
                               "%" PRId64 " matrices exceed the address space", x->batch);
   ranges->value_bytes = (size_t)(bytes + exponents);
   ranges->exponents_at = (size_t)bytes;
+  if (ranges->on_device) {
+    mmc_status opened = mmci_ranges_device_check(ranges, error);
+    if (opened == MMC_OK) opened = ops->queue_open(ranges->device, &ranges->queue, error);
+    return opened == MMC_OK ? mmci_ranges_device_open(ranges, error) : opened;
+  }
   mmci_gemm gemm =
       mmci_gemm_tight(x->dtype, MMCI_NATIVE, x->side, x->side, x->side, MMC_OP_N, MMC_OP_N);
   mmci_gemm_spread(&gemm, x->batch);
@@ -62,10 +67,9 @@ mmc_status mmci_ranges_create(const mmci_ranges_problem *problem, const mmci_dev
                               mmci_device *device, mmci_ranges **out, mmci_error *error) {
   mmc_status status = check_problem(problem, error);
   if (status != MMC_OK) return status;
-  if (ops->enqueue == NULL || ops->async != NULL)
+  if (ops->enqueue == NULL)
     return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device",
-                              "expected one that multiplies in the host's memory, got '%s'",
-                              ops->name);
+                              "expected one that multiplies, got '%s'", ops->name);
   mmci_ranges *ranges = mmci_alloc_zeroed(1, sizeof *ranges);
   if (ranges == NULL) return mmci_fail_nomem(error, sizeof *ranges);
   ranges->problem = *problem;
@@ -73,6 +77,7 @@ mmc_status mmci_ranges_create(const mmci_ranges_problem *problem, const mmci_dev
   if (problem->semiring == MMC_OR_AND) ranges->problem.semiring = MMC_PLUS_TIMES;
   ranges->ops = ops;
   ranges->device = device;
+  ranges->on_device = ops->async != NULL;
   status = open_ranges(ranges, error);
   if (status == MMC_OK)
     *out = ranges;
@@ -83,12 +88,18 @@ mmc_status mmci_ranges_create(const mmci_ranges_problem *problem, const mmci_dev
 
 void mmci_ranges_destroy(mmci_ranges *ranges) {
   if (ranges == NULL) return;
-  mmci_ranges_tree_free(&ranges->tree);
+  mmci_ranges_device_close(ranges);
+  mmci_ranges_tree_free(ranges, &ranges->tree);
   for (int i = 0; i < MMCI_RANGES_BATCHES; i++)
     if (ranges->many[i] != NULL) ranges->ops->group_release(ranges->many[i]);
   if (ranges->one != NULL) ranges->ops->release(ranges->one);
   if (ranges->queue != NULL) ranges->ops->queue_close(ranges->queue);
   free(ranges);
+}
+
+void mmci_ranges_on_stream(mmci_ranges *ranges, void *stream) {
+  ranges->on_stream = true;
+  ranges->stream = stream;
 }
 
 /* ---- factors ------------------------------------------------------------------------------- */
@@ -113,6 +124,9 @@ mmc_status mmci_ranges_check(const mmci_ranges *ranges, const char *name, int64_
     return fail_matrix(name, i, "expected layout MMC_ROW_MAJOR or MMC_COL_MAJOR", error);
   if (matrix->location != MMC_HOST && matrix->location != MMC_DEVICE)
     return fail_matrix(name, i, "expected location MMC_HOST or MMC_DEVICE", error);
+  if (ranges->on_device && (matrix->location != MMC_DEVICE || matrix->addresses != NULL))
+    return fail_matrix(name, i,
+                       "expected a matrix in the device's memory, of a batch with a stride", error);
   if (matrix->ld != 0 && matrix->ld < side) {
     char what[80];
     snprintf(what, sizeof what, "expected an ld of at least %" PRId64 ", or 0, got %" PRId64, side,
@@ -141,6 +155,7 @@ static mmc_status check_factors(const mmci_ranges *ranges, int64_t count, const 
   return status;
 }
 
+/* Writes a factor in the host's memory. */
 static void write_factor(mmci_ranges *ranges, int64_t position, const mmc_matrix *factor) {
   const mmci_ranges_problem *x = &ranges->problem;
   char *to = mmci_ranges_value(ranges, 0, position);
@@ -164,10 +179,19 @@ mmc_status mmci_ranges_append(mmci_ranges *ranges, int64_t count, const mmc_matr
     status = mmci_fail_argument(
         error, MMC_E_OVERFLOW, "count",
         "the row has %" PRId64 " factors, and %" PRId64 " more are too many", length, count);
-  if (status == MMC_OK) status = mmci_ranges_reserve(ranges, length + count, error);
-  for (int64_t i = 0; i < count && status == MMC_OK; i++)
-    write_factor(ranges, ranges->row.end++, &factors[i]);
-  return status;
+  if (status != MMC_OK || !ranges->on_device) {
+    if (status == MMC_OK) status = mmci_ranges_reserve(ranges, length + count, error);
+    for (int64_t i = 0; i < count && status == MMC_OK; i++)
+      write_factor(ranges, ranges->row.end++, &factors[i]);
+    return status;
+  }
+  status = mmci_ranges_device_begin(ranges, error);
+  if (status != MMC_OK) return status;
+  status = mmci_ranges_reserve(ranges, length + count, error);
+  if (status == MMC_OK)
+    status = mmci_ranges_device_write(ranges, ranges->row.end, count, factors, error);
+  if (status == MMC_OK) ranges->row.end += count;
+  return mmci_ranges_device_end(ranges, status, error);
 }
 
 /* Nodes that hold a product with this factor hold nothing from now on. */
@@ -189,11 +213,17 @@ mmc_status mmci_ranges_update(mmci_ranges *ranges, int64_t count, const int64_t 
       return mmci_fail_argument(error, MMC_E_ARG, "indices",
                                 "expected numbers from 0 to less than %" PRId64 ", got %" PRId64,
                                 length, indices[i]);
-  for (int64_t i = 0; i < count; i++) {
-    write_factor(ranges, ranges->row.first + indices[i], &factors[i]);
-    forget_products(ranges, ranges->row.first + indices[i]);
+  if (ranges->on_device) status = mmci_ranges_device_begin(ranges, error);
+  if (status != MMC_OK) return status;
+  for (int64_t i = 0; i < count && status == MMC_OK; i++) {
+    const int64_t position = ranges->row.first + indices[i];
+    forget_products(ranges, position);
+    if (ranges->on_device)
+      status = mmci_ranges_device_write(ranges, position, 1, &factors[i], error);
+    else
+      write_factor(ranges, position, &factors[i]);
   }
-  return MMC_OK;
+  return ranges->on_device ? mmci_ranges_device_end(ranges, status, error) : status;
 }
 
 mmc_status mmci_ranges_pop_front(mmci_ranges *ranges, int64_t count, mmci_error *error) {

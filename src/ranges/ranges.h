@@ -28,6 +28,7 @@ typedef struct mmci_ranges_problem {
 } mmci_ranges_problem;
 
 /* These do what the functions of mmchain.h do whose names they have. */
+void mmci_ranges_on_stream(mmci_ranges *ranges, void *stream);
 mmc_status mmci_ranges_create(const mmci_ranges_problem *problem, const mmci_device_ops *ops,
                               mmci_device *device, mmci_ranges **out, mmci_error *error);
 void mmci_ranges_destroy(mmci_ranges *ranges);

@@ -1,11 +1,12 @@
 /* ranges_tree.c: the memory of the tree, and products of its nodes. */
 #include "ranges/ranges_tree.h"
-#include "chain/scale.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "chain/scale.h"
+#include "ranges/ranges_device.h"
 
 /* So many blocks at most are computed at a time, and so many matrices are multiplied as one batch.
  */
@@ -56,6 +57,9 @@ static void size_tree(const mmci_ranges *ranges, int64_t capacity, int block,
     scratch = UINT64_MAX;
   tree->bytes = mmci_bytes_add(tree->bytes, scratch);
   tree->bytes = mmci_bytes_add(tree->bytes, 3 * (uint64_t)tree->entries * sizeof(void *));
+  /* All nodes of a tree at once, where a level is not more than one call. */
+  tree->nodes_room = ranges->on_device ? 2 * tree->entries : 0;
+  tree->bytes = mmci_bytes_add(tree->bytes, 2 * (uint64_t)tree->nodes_room * sizeof *tree->nodes);
 }
 
 /* Sizes the tree that computes the fewest products after a change and fits the limit: the one with
@@ -71,59 +75,107 @@ static bool choose_tree(const mmci_ranges *ranges, int64_t capacity, mmci_ranges
   return true;
 }
 
-void mmci_ranges_tree_free(mmci_ranges_tree *tree) {
+/* Values are in the device's memory where it has its own. */
+static mmc_status allocate_values(const mmci_ranges *ranges, int64_t count, char **out,
+                                  mmci_error *error) {
+  void *made = NULL;
+  if (ranges->on_device) {
+    uint64_t bytes;
+    if (__builtin_mul_overflow((uint64_t)count, (uint64_t)ranges->value_bytes, &bytes))
+      return mmci_fail_nomem(error, UINT64_MAX);
+    const mmc_status status = ranges->ops->alloc(ranges->device, bytes, &made, error);
+    *out = made;
+    return status;
+  }
+  *out = mmci_alloc_aligned((size_t)count, ranges->value_bytes);
+  return *out != NULL ? MMC_OK : mmci_fail_nomem(error, (uint64_t)count * ranges->value_bytes);
+}
+
+static void free_values(const mmci_ranges *ranges, void *values) {
+  if (!ranges->on_device)
+    free(values);
+  else if (values != NULL)
+    ranges->ops->dealloc(ranges->device, values);
+}
+
+void mmci_ranges_tree_free(const mmci_ranges *ranges, mmci_ranges_tree *tree) {
   for (int l = 0; l < MMCI_RANGES_LEVELS; l++) {
-    free(tree->levels[l].values);
+    free_values(ranges, tree->levels[l].values);
     free(tree->levels[l].spans);
     free(tree->levels[l].stale);
   }
-  free(tree->scratch);
+  free_values(ranges, tree->scratch);
+  free_values(ranges, tree->device_nodes);
+  free(tree->nodes);
   free((void *)tree->tables);
   *tree = (mmci_ranges_tree){0};
 }
 
-static bool allocate_level(const mmci_ranges *ranges, mmci_ranges_level *x, bool is_factors) {
+static mmc_status allocate_level(const mmci_ranges *ranges, mmci_ranges_level *x, bool is_factors,
+                                 mmci_error *error) {
   const size_t slots = (size_t)x->slots;
-  x->values = mmci_alloc_aligned(slots, ranges->value_bytes);
-  if (x->values == NULL || is_factors) return x->values != NULL;
+  mmc_status status = allocate_values(ranges, x->slots, &x->values, error);
+  if (status != MMC_OK || is_factors) return status;
   x->spans = mmci_alloc_zeroed(slots, sizeof *x->spans);
   x->stale = mmci_alloc_array(slots, sizeof *x->stale);
-  return x->spans != NULL && x->stale != NULL;
+  if (x->spans != NULL && x->stale != NULL) return MMC_OK;
+  return mmci_fail_nomem(error, slots * (sizeof *x->spans + sizeof *x->stale));
+}
+
+static mmc_status allocate_nodes(const mmci_ranges *ranges, mmci_ranges_tree *tree,
+                                 mmci_error *error) {
+  const size_t room = (size_t)tree->nodes_room;
+  if (room == 0) return MMC_OK;
+  tree->nodes = mmci_alloc_array(room, sizeof *tree->nodes);
+  if (tree->nodes == NULL) return mmci_fail_nomem(error, room * sizeof *tree->nodes);
+  return ranges->ops->alloc(ranges->device, room * sizeof *tree->nodes, &tree->device_nodes, error);
 }
 
 static mmc_status allocate_tree(const mmci_ranges *ranges, mmci_ranges_tree *tree,
                                 mmci_error *error) {
-  bool done = true;
-  for (int l = 0; done && l <= tree->top; l++)
-    if (is_stored(tree, l)) done = allocate_level(ranges, &tree->levels[l], l == 0);
-  if (done) {
-    const size_t scratch = (size_t)(MMCI_RANGES_TEMPORARIES + tree->lanes);
-    tree->scratch = mmci_alloc_aligned(scratch, ranges->value_bytes);
+  mmc_status status = MMC_OK;
+  for (int l = 0; status == MMC_OK && l <= tree->top; l++)
+    if (is_stored(tree, l)) status = allocate_level(ranges, &tree->levels[l], l == 0, error);
+  if (status == MMC_OK)
+    status = allocate_values(ranges, MMCI_RANGES_TEMPORARIES + tree->lanes, &tree->scratch, error);
+  if (status == MMC_OK) status = allocate_nodes(ranges, tree, error);
+  if (status == MMC_OK) {
     tree->tables = mmci_alloc_array(3 * (size_t)tree->entries, sizeof *tree->tables);
-    done = tree->scratch != NULL && tree->tables != NULL;
+    if (tree->tables == NULL) status = mmci_fail_nomem(error, tree->bytes);
   }
-  if (done) return MMC_OK;
-  const uint64_t bytes = tree->bytes;
-  mmci_ranges_tree_free(tree);
-  return mmci_fail_nomem(error, bytes);
+  if (status != MMC_OK) mmci_ranges_tree_free(ranges, tree);
+  return status;
 }
 
 /* Copies what is in the row, and the nodes that the new tree stores as the old one did. */
-static void move_nodes(const mmci_ranges *ranges, mmci_ranges_tree *to) {
+static mmc_status move_nodes(mmci_ranges *ranges, mmci_ranges_tree *to, mmci_error *error) {
   const mmci_ranges_tree *from = &ranges->tree;
   const size_t bytes = ranges->value_bytes;
   const int top = from->block != to->block ? 0 : from->top < to->top ? from->top : to->top;
-  if (ranges->row.first == ranges->row.end) return;
+  mmc_status status = MMC_OK;
+  if (ranges->row.first == ranges->row.end) return MMC_OK;
   for (int l = 0; l <= top; l++) {
     if (!is_stored(from, l)) continue;
     const mmci_ranges_level *old = &from->levels[l];
     mmci_ranges_level *new = &to->levels[l];
-    for (int64_t q = ranges->row.first >> l; q <= (ranges->row.end - 1) >> l; q++) {
+    const int64_t last = (ranges->row.end - 1) >> l;
+    for (int64_t q = ranges->row.first >> l, run; q <= last && status == MMC_OK; q += run) {
+      /* So many nodes go around the end of neither ring. */
       const int64_t at = q % old->slots, put = q % new->slots;
-      memcpy(new->values + (size_t)put *bytes, old->values + (size_t)at * bytes, bytes);
-      if (l > 0) new->spans[put] = old->spans[at];
+      run = last - q + 1;
+      if (run > old->slots - at) run = old->slots - at;
+      if (run > new->slots - put) run = new->slots - put;
+      const char *source = old->values + (size_t)at * bytes;
+      char *target = new->values + (size_t)put *bytes;
+      if (ranges->on_device)
+        status = mmci_ranges_device_move(ranges, source, target, run, error);
+      else
+        memcpy(target, source, (size_t)run * bytes);
+      if (l > 0) memcpy(new->spans + put, old->spans + at, (size_t)run * sizeof *new->spans);
     }
   }
+  /* The old memory is about to be freed. */
+  return status == MMC_OK && ranges->on_device ? ranges->ops->sync(ranges->queue, error) : status;
 }
 
 mmc_status mmci_ranges_reserve(mmci_ranges *ranges, int64_t count, mmci_error *error) {
@@ -145,8 +197,9 @@ mmc_status mmci_ranges_reserve(mmci_ranges *ranges, int64_t count, mmci_error *e
                               ranges->problem.memory_limit_bytes, count, tree.bytes);
   mmc_status status = allocate_tree(ranges, &tree, error);
   if (status != MMC_OK) return status;
-  move_nodes(ranges, &tree);
-  mmci_ranges_tree_free(&ranges->tree);
+  status = move_nodes(ranges, &tree, error);
+  mmci_ranges_tree_free(ranges, status == MMC_OK ? &ranges->tree : &tree);
+  if (status != MMC_OK) return status;
   ranges->tree = tree;
   return MMC_OK;
 }
@@ -227,6 +280,7 @@ static void add_exponents(const mmci_ranges *ranges, const char *a, const char *
 mmc_status mmci_ranges_multiply(mmci_ranges *ranges, int64_t count, const char *const *a,
                                 const char *const *b, char *const *c, mmci_error *error) {
   const int64_t all = count * ranges->problem.batch;
+  if (ranges->on_device) return mmci_ranges_device_multiply(ranges, count, a, b, c, error);
   bool together = count > 1;
   mmc_status status = MMC_OK;
   for (int i = 0; together && status == MMC_OK && i < MMCI_RANGES_BATCHES; i++) {

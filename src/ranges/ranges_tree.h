@@ -35,6 +35,11 @@ typedef struct mmci_ranges_tree {
   uint64_t bytes;  /* bytes of all that is allocated here */
   void **tables;   /* three tables of addresses: the two operands and the result */
   int64_t entries; /* addresses in each table, a power of two */
+  /* On a device with memory of its own: values, scratch and device_nodes are in it, and the first
+   * nodes_used nodes may be read by what is enqueued. */
+  mmci_tree_node *nodes;
+  void *device_nodes;
+  int64_t nodes_room, nodes_used;
 } mmci_ranges_tree;
 
 /* Two temporary matrices are for what is left of the middle of a range, two for what is right of
@@ -56,6 +61,17 @@ struct mmci_ranges {
   /* The kernel at i multiplies 2^i matrices at addresses; it is made when first needed. */
   mmci_group_kernel *many[MMCI_RANGES_BATCHES];
   int64_t products; /* how many nodes were multiplied since the tree was made */
+
+  /* The rest is for a device with memory of its own (ranges_device.h). */
+  bool on_device, on_stream;
+  void *stream;
+  mmci_event *done; /* what was enqueued last, once it is pending */
+  bool pending;
+  bool climbs; /* the device goes up the tree by one call */
+  /* Where a product is asked for, in rows without gaps; whoever goes up the tree writes the last
+   * product there as well, and says which it is. */
+  void *out;
+  const char *out_is;
 };
 
 /* Returns the positions that node q of a level stands for and that are in the row. */
@@ -73,7 +89,7 @@ void mmci_ranges_scale(const mmci_ranges *ranges, char *value);
 
 /* Gives the row room for as many factors, and keeps what it holds; nothing changes on failure. */
 mmc_status mmci_ranges_reserve(mmci_ranges *ranges, int64_t count, mmci_error *error);
-void mmci_ranges_tree_free(mmci_ranges_tree *tree);
+void mmci_ranges_tree_free(const mmci_ranges *ranges, mmci_ranges_tree *tree);
 
 /* Multiplies count pairs of nodes' matrices: c[i] = a[i] b[i], where the tables are those of the
  * tree and count is at most entries divided by the batch, or 1. */

@@ -525,6 +525,7 @@ static void ranges(fixture *f) {
   IS_ARG(mmc_ranges_describe(NULL, &info));
   IS_ARG(mmc_ranges_describe(r, NULL));
   mmc_ranges_destroy(NULL);
+  mmc_ranges_on_stream(NULL, NULL);
   mmc_ranges_destroy(r);
 }
 
@@ -847,7 +848,8 @@ static const struct {
      "mmc_team_plan_predicted_seconds mmc_team_plan_rank_bytes mmc_team_plan_piece "
      "mmc_team_execute mmc_team_write "},
     {ranges,
-     " mmc_ranges_create mmc_ranges_destroy mmc_ranges_append mmc_ranges_update "
+     " mmc_ranges_create mmc_ranges_destroy mmc_ranges_on_stream mmc_ranges_append "
+     "mmc_ranges_update "
      "mmc_ranges_pop_front "
      "mmc_ranges_product mmc_ranges_product_scaled mmc_ranges_describe "},
     {orders, " mmc_order_create mmc_order_destroy "},

@@ -25,6 +25,11 @@ mmc_status mmci_cuda_modular_product(cudaStream_t stream, const mmci_gemm *gemm,
 mmc_status mmci_cuda_nodes(cudaStream_t stream, mmc_dtype dtype, int side,
                            const mmci_tree_node *nodes, int64_t count, int64_t batch, bool back,
                            mmci_error *error);
+/* Say whether a card, with or without clusters, goes up a tree, and do so, as the slots of device.h
+ * for it. */
+bool mmci_cuda_climbs(mmc_dtype dtype, bool has_clusters, int64_t side);
+mmc_status mmci_cuda_climb(cudaStream_t stream, mmc_dtype dtype, bool has_clusters,
+                           const mmci_climb *climb, int64_t batch, mmci_error *error);
 
 /* Computes it as MMCI_REPRODUCIBLE says, whatever its precision. */
 mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,

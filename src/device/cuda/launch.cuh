@@ -3,6 +3,11 @@
  * tests/emulation).
  *
  *     mmci_launch(kernel, grid, block, shared_bytes, stream, arguments...)   returns cudaError_t
+ *     mmci_launch_clusters(kernel, grid, blocks, block, shared_bytes, stream, arguments...)
+ *                                          the same with so many blocks along x in a cluster
+ *     mmci_cluster_rank(), mmci_cluster_sync(), mmci_cluster_at(shared, block)
+ *                                          which block of its cluster this is; a barrier of all;
+ *                                          the same place of another block's shared memory
  *     MMCI_DYNAMIC_SHARED(name)            the block's dynamic shared memory, 16-byte aligned
  *     mmci_copy_async(shared, global)      cp.async of 16 bytes; then commit, then wait
  *     mmci_copy_async_bytes<n>(shared, global)   the same of 4 or 8 bytes
@@ -31,6 +36,51 @@ static inline cudaError_t mmci_launch(void (*kernel)(Parameters...), dim3 grid, 
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+}
+
+template <typename... Parameters, typename... Arguments>
+static inline cudaError_t mmci_launch_clusters(void (*kernel)(Parameters...), dim3 grid,
+                                               unsigned blocks, dim3 block, size_t shared_bytes,
+                                               cudaStream_t stream, Arguments... arguments) {
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = blocks;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = blocks > 1 ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+}
+
+/* These do nothing for cards without clusters, for which no kernel is launched with one. */
+static __device__ __forceinline__ unsigned mmci_cluster_rank() {
+  unsigned rank = 0;
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+#endif
+  return rank;
+}
+
+static __device__ __forceinline__ void mmci_cluster_sync() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release.aligned;\n barrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
+#endif
+}
+
+template <typename T>
+static __device__ __forceinline__ T *mmci_cluster_at(T *shared, unsigned block) {
+#if __CUDA_ARCH__ >= 900
+  T *there;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(shared), "r"(block));
+  return there;
+#else
+  return shared;
+#endif
 }
 
 static __device__ __forceinline__ void mmci_store(void *global, const uint32_t words[4]) {

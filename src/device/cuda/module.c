@@ -168,6 +168,20 @@ static mmc_status enqueue_nodes(mmci_queue *queue, mmc_dtype dtype, int side,
   return mmci_cuda_nodes(queue->stream, dtype, side, nodes, count, batch, back, error);
 }
 
+static bool has_clusters(const mmci_device *device) {
+  return device->properties.major >= 9;
+}
+
+static bool supports_climb(const mmci_device *device, mmc_dtype dtype, int64_t side) {
+  return mmci_cuda_climbs(dtype, has_clusters(device), side);
+}
+
+static mmc_status enqueue_climb(mmci_queue *queue, mmc_dtype dtype, const mmci_climb *climb,
+                                int64_t batch, mmci_error *error) {
+  MMCI_CUDA_ON(queue->device);
+  return mmci_cuda_climb(queue->stream, dtype, has_clusters(queue->device), climb, batch, error);
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const mmci_device_ops OPS = {
@@ -213,6 +227,8 @@ static const mmci_device_ops OPS = {
     .scan_facts = mmci_cuda_scan_facts,
     .scan_enqueue = mmci_cuda_scan_enqueue,
     .nodes_enqueue = enqueue_nodes,
+    .climb_supports = supports_climb,
+    .climb_enqueue = enqueue_climb,
 };
 
 MMC_API const mmci_device_ops *mmci_module_entry(void);

@@ -7,19 +7,10 @@
 #include <cuda.h>
 #include <stdint.h>
 
+#include "device/cuda/launch.cuh"
+
 static __device__ __forceinline__ uint32_t mmci_shared_address(const void *p) {
   return (uint32_t)__cvta_generic_to_shared(p);
-}
-
-static __device__ __forceinline__ uint32_t mmci_cluster_rank() {
-  uint32_t rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-
-static __device__ __forceinline__ void mmci_cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\n barrier.cluster.wait.acquire.aligned;" ::
-                   : "memory");
 }
 
 /* ---- barriers ----------------------------------------------------------------------------------
