@@ -157,7 +157,12 @@ def multiply(
 ) -> Any:
     if out is not None:
         raise TypeError("out: expected None, as JAX arrays cannot be written")
+    if plan is None and precision == "native":
+        product = _jax_sharded.multiply_known(arrays)
+        if product is not None:
+            return product
     arrays = [array if isinstance(array, jax.Array) else jnp.asarray(array) for array in arrays]
+    given = arrays
     chain = _shapes.check([array.shape for array in arrays], 2 if plan is None else 1)
     dtype = jnp.result_type(*arrays)
     options = (objective, device, precision)
@@ -172,6 +177,7 @@ def multiply(
         if plan is None and precision == "native" and _lies_apart(arrays):
             product = _jax_sharded.multiply(chain.matrices(arrays), dtype)
             if product is not NotImplemented:
+                _jax_sharded.remember(given, dtype)
                 return chain.squeeze(product)
         number = _number_of(arrays, options) if plan is None else None
         if number is not None:

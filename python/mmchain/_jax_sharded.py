@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Any, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import jax
 import jax.numpy as jnp
@@ -49,29 +49,40 @@ class _Devices(NamedTuple):
         """JAX divides evenly, or not at all."""
         return all(size % parts == 0 for size, parts in zip(shape, self.sides(layout)))
 
-    def layout(self, array: Any) -> Optional[str]:
+    def layout(self, matrix: "_Matrix") -> Optional[str]:
         """How a matrix lies; None for what no layout of ours is."""
-        if len(array.devices()) == 1:
-            return None if array.committed else "whole"
-        return _layout_of(self, array.sharding, array.shape)
-
-
-@lru_cache(1024)
-def _layout_of(devices: _Devices, sharding: Any, shape: Tuple[int, ...]) -> Optional[str]:
-    count = len(devices.of)
-    grids = [f"grid {r}x{count // r}" for r in range(2, count) if count % r == 0]
-    for layout in ("whole", "rows", "columns", *grids):
-        if devices.can(layout, shape) and sharding.is_equivalent_to(devices.sharding(layout), 2):
-            return layout
-    return None
-
-
-def _devices_of(matrices: Sequence[Any]) -> Optional[_Devices]:
-    """The devices of the first array that lies on several."""
-    first = next(each for each in matrices if len(each.devices()) > 1)
-    if not isinstance(first.sharding, NamedSharding):
+        if matrix.lies_nowhere():
+            return "whole"
+        if len(matrix.sharding.device_set) == 1:
+            return None
+        count = len(self.of)
+        grids = [f"grid {r}x{count // r}" for r in range(2, count) if count % r == 0]
+        for layout in ("whole", "rows", "columns", *grids):
+            if not self.can(layout, matrix.shape):
+                continue
+            if matrix.sharding.is_equivalent_to(self.sharding(layout), 2):
+                return layout
         return None
-    return _Devices(tuple(first.sharding.mesh.devices.flatten()))
+
+
+class _Matrix(NamedTuple):
+    """What a plan goes by of a matrix."""
+
+    shape: Tuple[int, ...]
+    sharding: Any
+    committed: bool
+
+    def lies_nowhere(self) -> bool:
+        """Whether it lies on a device that nobody has asked for."""
+        return not self.committed and len(self.sharding.device_set) == 1
+
+
+def _devices_of(matrices: Sequence[_Matrix]) -> Optional[_Devices]:
+    """The devices of the first matrix that lies on several."""
+    first = next(each.sharding for each in matrices if len(each.sharding.device_set) > 1)
+    if not isinstance(first, NamedSharding):
+        return None
+    return _Devices(tuple(first.mesh.devices.flatten()))
 
 
 def _laid_out(result: Any, devices: _Devices, layouts: Sequence[str]) -> Any:
@@ -81,8 +92,7 @@ def _laid_out(result: Any, devices: _Devices, layouts: Sequence[str]) -> Any:
     return _constrain(result, devices.sharding(layout))
 
 
-@lru_cache(64)
-def _plan(devices: _Devices, text: str, layouts: Tuple[str, ...]) -> Any:
+def _plan(devices: _Devices, text: str, layouts: Tuple[Optional[str], ...]) -> Any:
     """The compiled function that multiplies as the plan over the devices says."""
     spreads = [_spread(layout, "layouts") for layout in layouts]
     made = _mmchain.TeamPlan(
@@ -106,8 +116,7 @@ def _plan(devices: _Devices, text: str, layouts: Tuple[str, ...]) -> Any:
     return jax.jit(product)
 
 
-@lru_cache(64)
-def _alone(devices: _Devices, dims: Tuple[int, ...]) -> Any:
+def _alone(devices: _Devices, dims: Sequence[int]) -> Any:
     """The planned order, in which XLA lays out what it likes."""
     pairs = _shapes.products(list(dims))
 
@@ -117,22 +126,66 @@ def _alone(devices: _Devices, dims: Tuple[int, ...]) -> Any:
     return jax.jit(product)
 
 
+@lru_cache(256)
+def _function(matrices: Tuple[_Matrix, ...], name: str) -> Any:
+    """What multiplies such matrices, compiled; None for what JAX itself multiplies."""
+    devices = _devices_of(matrices)
+    if devices is None or any(len(each.shape) != 2 for each in matrices):
+        return None
+    dims = (matrices[0].shape[0], *(each.shape[1] for each in matrices))
+    layouts = tuple(devices.layout(each) for each in matrices)
+    if 0 in dims or None in layouts or name not in _planned:
+        compiled = _alone(devices, dims)
+    else:
+        compiled = _plan(devices, _planned[name] + ":" + "x".join(map(str, dims)), layouts)
+    if not any(each.lies_nowhere() for each in matrices):
+        return compiled
+    whole = devices.sharding("whole")
+
+    # XLA would divide what lies nowhere in particular as it likes, unevenly as well.
+    def brought(*factors: Any) -> Any:
+        pairs = zip(factors, matrices)
+        return compiled(*(jax.device_put(x, whole) if on.lies_nowhere() else x for x, on in pairs))
+
+    return brought
+
+
 def multiply(matrices: Sequence[Any], dtype: Any) -> Any:
     """The product of matrices of which some lie on several devices: by a plan over them, or, where
     one lies in another way than our layouts, as XLA likes. NotImplemented for stacks."""
-    devices = _devices_of(matrices)
-    if devices is None or any(each.ndim != 2 for each in matrices):
-        return NotImplemented
-    dims = (matrices[0].shape[0], *(each.shape[1] for each in matrices))
-    layouts = tuple(devices.layout(each) for each in matrices)
-    # XLA would divide what lies nowhere in particular as it likes, unevenly as well.
-    matrices = [
-        jax.device_put(each, devices.sharding("whole"))
-        if len(each.devices()) == 1 and not each.committed
-        else each
-        for each in matrices
-    ]
-    if 0 in dims or None in layouts or dtype.name not in _planned:
-        return _alone(devices, dims)(*matrices)
-    text = _planned[dtype.name] + ":" + "x".join(map(str, dims))
-    return _plan(devices, text, layouts)(*matrices)
+    found = tuple(_Matrix(each.shape, each.sharding, each.committed) for each in matrices)
+    function = _function(found, dtype.name)
+    return NotImplemented if function is None else function(*matrices)
+
+
+# What multiplied such arrays before: matrices of one dtype, of types that no tracer has.
+_known: Dict[Optional[Tuple[Any, ...]], Any] = {}
+_concrete: Set[type] = set()
+_KNOWN = 256
+
+
+def _key(arrays: Sequence[Any]) -> Optional[Tuple[Any, ...]]:
+    """What _function() depends on, or None."""
+    key: List[Any] = []
+    for array in arrays:
+        if type(array) not in _concrete:
+            return None
+        key += (array.aval, array.sharding, array.committed)
+    return tuple(key)
+
+
+def multiply_known(arrays: Sequence[Any]) -> Any:
+    """The product, where such arrays were multiplied here before; else None."""
+    function = _known.get(_key(arrays)) if _known else None
+    return None if function is None else function(*arrays)
+
+
+def remember(arrays: Sequence[Any], dtype: Any) -> None:
+    """Lets multiply_known() multiply such arrays, which multiply() has multiplied as they are."""
+    if any(each.ndim != 2 or each.dtype != dtype for each in arrays):
+        return
+    _concrete.update(map(type, arrays))
+    if len(_known) >= _KNOWN:
+        _known.clear()
+    found = tuple(_Matrix(each.shape, each.sharding, each.committed) for each in arrays)
+    _known[_key(arrays)] = _function(found, dtype.name)

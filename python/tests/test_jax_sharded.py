@@ -39,6 +39,11 @@ def check(dims, shardings, dtype="float64", ours=True):
 
 check([16, 8, 12, 4], [ROWS, WHOLE, COLUMNS], "float32")
 check([16, 8, 12, 4], [GRID, GRID, GRID], "float16")
+# Such arrays were multiplied before: nothing is planned again.
+check([16, 8, 12, 4], [GRID, GRID, GRID], "float16", ours=False)
+check([16, 8, 12, 4], [GRID, GRID, GRID], "float32")
+check([16, 8, 12, 4], [GRID, WHOLE, GRID], "float32")
+check([16, 8, 12, 4], [ROWS, WHOLE, COLUMNS], "float32", ours=False)
 check([8, 4, 4, 20, 8], [COLUMNS, ROWS, None, GRID])
 check([7, 8, 3], [COLUMNS, ROWS])  # a result of 7 x 3, which four devices cannot divide
 check([8, 6, 5], [HALVES, WHOLE], ours=False)
