@@ -374,8 +374,10 @@ static int check_result(cli_call *call, multiplication *job) {
   if (has_reference(job)) return check_semiring(call, job);
   if (cli_dtype_is_integer(mmc_chain_dtype(job->factors.chain))) return check_integers(call, job);
   cli_stage_begin(call, &job->stage, 0, 1, "checked");
-  int result = cli_residual_compute(call, &job->factors, &job->result, job->exponents, CHECK_SEED,
-                                    &job->residual);
+  const char *precision = job->plan_options.precision;
+  const bool is_fast = precision != NULL && strcmp(precision, "fast") == 0;
+  int result = cli_residual_compute(call, &job->factors, &job->result, job->exponents, is_fast,
+                                    CHECK_SEED, &job->residual);
   cli_stage_end(call);
   if (result != CLI_DONE) return result;
   if (!job->residual.meaningful) {

@@ -224,7 +224,8 @@ static int execute(cli_call *call, multiplication *m) {
 /* Checks what all ranks have written, on rank 0. */
 static mmc_status check_result(void *user, const mmc_matrix *result) {
   multiplication *m = user;
-  m->failed = cli_residual_compute(m->call, &m->factors, result, NULL, CHECK_SEED, &m->residual);
+  m->failed =
+      cli_residual_compute(m->call, &m->factors, result, NULL, false, CHECK_SEED, &m->residual);
   if (m->failed != CLI_DONE) return MMC_E_DEVICE;
   if (!m->residual.meaningful) {
     fprintf(stderr, "relative residual: not meaningful, as the factors hold NaN or infinity\n");

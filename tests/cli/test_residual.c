@@ -61,12 +61,17 @@ static void release(product *p) {
   mmc_context_destroy(p->context);
 }
 
-static cli_residual residual_of(const product *p) {
+static cli_residual residual_of_precision(const product *p, bool is_fast) {
   cli_call call = {.context = p->context};
   cli_residual residual;
-  assert_int_equal(cli_residual_compute(&call, &p->factors, &p->result, NULL, SEED, &residual),
-                   CLI_DONE);
+  assert_int_equal(
+      cli_residual_compute(&call, &p->factors, &p->result, NULL, is_fast, SEED, &residual),
+      CLI_DONE);
   return residual;
+}
+
+static cli_residual residual_of(const product *p) {
+  return residual_of_precision(p, false);
 }
 
 static bool passes(const product *p) {
@@ -289,12 +294,35 @@ static void exponents_are_checked(void **state) {
     if (wrong == 1) exponents[1]++;
     if (wrong == 2) exponents[0] -= 100000;
     if (wrong == 3) ((double *)p.result.data)[17] *= 1.001;
-    assert_int_equal(cli_residual_compute(&call, &p.factors, &p.result, exponents, SEED, &residual),
-                     CLI_DONE);
+    assert_int_equal(
+        cli_residual_compute(&call, &p.factors, &p.result, exponents, false, SEED, &residual),
+        CLI_DONE);
     assert_true(residual.meaningful && (residual.value <= residual.tolerance) == (wrong == 0));
     if (wrong == 1) exponents[1]--;
     if (wrong == 2) exponents[0] += 100000;
   }
+  release(&p);
+}
+
+/* Factors are rounded to the 10 bits of TF32, of which fast products are: they pass as such alone,
+ * and a wrong element does not pass. */
+static void fast_products_pass(void **state) {
+  (void)state;
+  product p = make("f32:20x30x25x40");
+  for (int64_t i = 0; i < p.factors.n; i++) {
+    uint32_t *bits = p.factors.matrices[i].data;
+    const int64_t count = p.factors.matrices[i].rows * p.factors.matrices[i].cols;
+    for (int64_t e = 0; e < count; e++) bits[e] &= ~UINT32_C(0x1FFF);
+  }
+  multiply(&p);
+  for (int64_t i = 0; i < p.factors.n; i++)
+    cli_random_fill_factor(p.factors.chain, i, SEED, p.factors.matrices[i].data, NULL, NULL);
+  cli_residual fast = residual_of_precision(&p, true), native = residual_of(&p);
+  assert_true(fast.value == native.value && fast.value <= fast.tolerance);
+  assert_true(native.value > native.tolerance);
+  ((float *)p.result.data)[17] += 100;
+  fast = residual_of_precision(&p, true);
+  assert_true(fast.value > fast.tolerance);
   release(&p);
 }
 
@@ -311,6 +339,7 @@ int main(void) {
       cmocka_unit_test(semirings_are_compared),
       cmocka_unit_test(integers_over_a_semiring_are_compared),
       cmocka_unit_test(exponents_are_checked),
+      cmocka_unit_test(fast_products_pass),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
