@@ -1391,9 +1391,15 @@ typedef struct mmc_team_options {
   /* "native", or "reproducible": the bits of mmc_execute(), on any number of ranks, for which no
    * sums of partial products travel. NULL means "native". */
   const char *precision;
+  /* What prices go by instead of what was measured or is assumed: real flops of a rank in a second,
+   * seconds that a byte travels between two ranks, seconds of a message. All are 0, or none is. */
+  double flops_per_s, byte_s, message_s;
 } mmc_team_options;
-#define MMC_TEAM_OPTIONS_INIT \
-  { sizeof(mmc_team_options), NULL, 0, false, MMC_NO_LIMIT, NULL, NULL, NULL, NULL, NULL, NULL }
+#define MMC_TEAM_OPTIONS_INIT                                                                      \
+  {                                                                                                \
+    sizeof(mmc_team_options), NULL, 0, false, MMC_NO_LIMIT, NULL, NULL, NULL, NULL, NULL, NULL, 0, \
+        0, 0                                                                                       \
+  }
 
 /* A plan over ranks: the order, and for every product the layouts, the way in which ranks multiply,
  * and the words that they send. */

@@ -23,6 +23,11 @@ _constrain: Any = jax.lax.with_sharding_constraint
 _planned = {"float16": "f32", "bfloat16": "f32", "float32": "f32", "float64": "f64"}
 _planned.update({"complex64": "c64", "complex128": "c128"})
 
+# Flops of a device in a second, seconds of a byte between two, and of a message: of the host's devices, whose
+# memory is one, and of accelerators with links among them. Networks are slower.
+_rates_on_host = (2e10, 1e-10, 2e-5)
+_rates_on_links = (2e13, 5e-12, 1e-5)
+
 
 class _Devices(NamedTuple):
     """Devices in the order in which they are ranks."""
@@ -95,8 +100,9 @@ def _laid_out(result: Any, devices: _Devices, layouts: Sequence[str]) -> Any:
 def _plan(devices: _Devices, text: str, layouts: Tuple[Optional[str], ...]) -> Any:
     """The compiled function that multiplies as the plan over the devices says."""
     spreads = [_spread(layout, "layouts") for layout in layouts]
+    rates = _rates_on_host if devices.of[0].platform == "cpu" else _rates_on_links
     made = _mmchain.TeamPlan(
-        len(devices.of), text, spreads, None, "time", "native", True, None, None
+        len(devices.of), text, spreads, None, "time", "native", True, None, None, rates
     )
     plan = json.loads(made.explain("json"))
 

@@ -78,6 +78,7 @@ class TeamPlan:
         all_ranks: bool,
         memory_limit: Optional[int],
         order: Optional[str],
+        rates: Tuple[float, float, float] = ...,
     ) -> TeamPlan: ...
     @property
     def words(self) -> int: ...

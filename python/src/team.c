@@ -237,14 +237,17 @@ static int read_ranks(PyObject *of, mmc_team_options *options) {
 }
 
 static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"team",      "chain",     "factors",      "result", "objective",
-                          "precision", "all_ranks", "memory_limit", "order",  NULL};
+  static char *names[] = {"team",      "chain",     "factors",   "result",
+                          "objective", "precision", "all_ranks", "memory_limit",
+                          "order",     "rates",     NULL};
   PyObject *of, *chain, *factors, *result, *objective, *precision, *limit, *order;
   int all_ranks;
   mmc_spread asked;
   mmc_team_options options = MMC_TEAM_OPTIONS_INIT;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OUOOOOpOO:TeamPlan", names, &of, &chain, &factors,
-                                   &result, &objective, &precision, &all_ranks, &limit, &order))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OUOOOOpOO|(ddd):TeamPlan", names, &of, &chain,
+                                   &factors, &result, &objective, &precision, &all_ranks, &limit,
+                                   &order, &options.flops_per_s, &options.byte_s,
+                                   &options.message_s))
     return NULL;
   if (read_ranks(of, &options) < 0 || mmcp_text(objective, "objective", &options.objective) < 0 ||
       mmcp_text(precision, "precision", &options.precision) < 0 ||

@@ -331,6 +331,24 @@ static mmc_status read_precision(mmc_team_plan *plan, const char *precision, mmc
   return MMC_OK;
 }
 
+/* Takes the rates that the caller tells, if any. */
+static mmc_status read_rates(const mmc_team_options *options, mmci_ranks_rates *rates,
+                             mmci_error *error) {
+  static const char *const names[] = {"flops_per_s", "byte_s", "message_s"};
+  const double told[] = {options->flops_per_s, options->byte_s, options->message_s};
+  double *to[] = {&rates->flops_per_s, &rates->word_bytes_s, &rates->message_s};
+  if (told[0] == 0 && told[1] == 0 && told[2] == 0) return MMC_OK;
+  for (int i = 0; i < 3; i++) {
+    if (!(told[i] > 0) || !isfinite(told[i]))
+      return mmci_fail_argument(error, MMC_E_ARG, names[i],
+                                "expected a number above 0, as of all rates or of none, got %g",
+                                told[i]);
+    *to[i] = told[i];
+  }
+  rates->calibrated = true;
+  return MMC_OK;
+}
+
 static mmc_status make_problem(mmc_team_plan *plan, const mmc_team_options *options,
                                mmci_error *error) {
   const mmci_plan *order = &plan->order->plan;
@@ -358,6 +376,7 @@ static mmc_status make_problem(mmc_team_plan *plan, const mmc_team_options *opti
                               (int)MMCI_MAX_RANKS, (int)problem->ranks);
   mmc_status status =
       find_rates(plan->context, plan->engine, problem->dtype, &problem->rates, error);
+  if (status == MMC_OK) status = read_rates(options, &problem->rates, error);
   if (status == MMC_OK && plan->team != NULL)
     problem->rates.replaces = mmci_products_replace(&plan->team->products, problem->dtype);
   if (status == MMC_OK) status = read_objective(options->objective, &problem->goal, error);

@@ -438,6 +438,14 @@ static void team_plans(fixture *f) {
   options.solver = "abacus";
   IS_ARG(mmc_team_plan_create(c, NULL, chain, &options, &plan));
   options.solver = NULL;
+  options.byte_s = 1e-9; /* one rate without the others */
+  IS_ARG(mmc_team_plan_create(c, NULL, chain, &options, &plan));
+  options.flops_per_s = 1e10;
+  options.message_s = NAN;
+  IS_ARG(mmc_team_plan_create(c, NULL, chain, &options, &plan));
+  options.message_s = -1e-6;
+  IS_ARG(mmc_team_plan_create(c, NULL, chain, &options, &plan));
+  options.flops_per_s = options.byte_s = options.message_s = 0;
   mmc_spread spreads[2] = {{MMC_SPREAD_ROWS, 0, 0}, {(mmc_spread_kind)BAD, 0, 0}};
   options.factors = spreads;
   IS_ARG(mmc_team_plan_create(c, NULL, chain, &options, &plan));
