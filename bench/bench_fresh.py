@@ -16,6 +16,19 @@ Every answer is compared with float64 (complex128) arithmetic of the peer. The c
 wisdom store of their own that is empty; then products that are none of theirs are tuned, and all of
 them are timed again, again beside the peer.
 
+Beside them stand rules that hold for every case, with SLACK; what breaks one is timed again, and
+counts when it breaks it again:
+  execute   plan(factors).execute takes what multi_dot takes
+  same      the plan of the arrays is that of their text, and, of the first COMMANDS cases, what the
+            mmchain command chooses ($MMCHAIN_COMMAND, or the one in PATH)
+  apart     a batch of B takes at most B times a batch of 1
+  library   a batch takes at most its products, in the plan's order, by the peer's calls
+  flops     for time is not slower than for multiplications
+  limit     a memory limit that does not bind changes nothing
+  host      of matrices in the host's memory a device's result takes at most their transfer and the
+            device's time (torch)
+  told      a prediction is within PREDICTED of what is measured, for nine of ten
+
 Printed are, by dtype and for chains and batches apart, the peer's time by ours: geometric mean,
 least, and how many cases are slower than the peer by more than 2 %; how far predictions are off;
 and the ten worst cases. Times below FLOOR_US count as that much, as the peer's least call does.
@@ -29,7 +42,10 @@ import json
 import math
 import os
 import random
+import re
+import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -39,6 +55,9 @@ LARGEST = [6, 16, 40, 100, 300, 1500]
 EQUAL = [2, 3, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 50, 64, 96, 128, 160]
 BATCHES = [1, 1, 1, 2, 16, 100, 1000, 20000, 300000]
 UNIT = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24, "c64": 2.0**-24, "f64": 2.0**-53, "c128": 2.0**-53}
+
+SLACK, PREDICTED, COMMANDS, HOST_ELEMENTS = 1.02, 1.5, 12, 2e6
+UNLIMITED = 1 << 50  # bytes
 
 Case = collections.namedtuple("Case", "dtype dims batch")
 
@@ -93,10 +112,17 @@ class Torch:
         return self.torch.full((*factors[0].shape[:-1], case.dims[-1]), math.nan, device="cuda",
                                dtype=self.of[case.dtype])
 
+    def matmul(self, a, b):
+        return self.torch.matmul(a, b)
+
     def call(self, case, factors):
         torch = self.torch
         flat = case.batch == 1 and case.dtype[0] != "c"
-        plain = (lambda: torch.linalg.multi_dot(factors)) if flat else (lambda: functools.reduce(torch.matmul, factors))
+        return self.graph((lambda: torch.linalg.multi_dot(factors)) if flat else
+                          (lambda: functools.reduce(torch.matmul, factors)))
+
+    def graph(self, plain):
+        torch = self.torch
         side = torch.cuda.Stream()
         with torch.cuda.stream(side):
             plain()
@@ -162,6 +188,12 @@ class NumPy:
     def result(self, case, factors):
         return self.numpy.full((*factors[0].shape[:-1], case.dims[-1]), math.nan, dtype=self.of[case.dtype])
 
+    def matmul(self, a, b):
+        return self.numpy.matmul(a, b)
+
+    def graph(self, plain):
+        return plain
+
     def call(self, case, factors):
         if case.batch == 1:
             return lambda: self.numpy.linalg.multi_dot(factors)
@@ -221,9 +253,10 @@ def same_work(plan, other):
     return plan.order == other.order and [s.kernel for s in plan.steps] == [s.kernel for s in other.steps]
 
 
-def bench(mmchain, peer, case, before):
+def bench(mmchain, peer, case, before, rules=None):
     """One line: microseconds of peer, ours and flops; the prediction; whether the answer is right;
-    and how much longer it takes than by the plan before, if that is another. And the plan."""
+    and how much longer it takes than by the plan before, if that is another; with rules, how far they
+    are broken: rules says whether the command is asked. And the plan."""
     factors = peer.factors(case)
     result = peer.result(case, factors)
     ours = functools.partial(mmchain.multi_dot, factors, out=result)
@@ -235,10 +268,110 @@ def bench(mmchain, peer, case, before):
     if before is not None and not same_work(before, plan):
         was_us, is_us = in_turns(peer, [lambda: before.execute(factors, result), lambda: plan.execute(factors, result)])
         harm = is_us / was_us
+        if harm > 1.03:
+            was_us, is_us = in_turns(peer, [lambda: before.execute(factors, result), lambda: plan.execute(factors, result)])
+            harm = min(harm, is_us / was_us)
     line = {"case": name_of(case), "peer_us": theirs_us, "ours_us": ours_us, "flops_us": flops_us,
             "predicted_us": plan.predicted_seconds * 1e6, "right": right, "error": off,
             "kernels": [step.kernel for step in plan.steps], "harm": harm}
+    if rules is not None:
+        check_rules(mmchain, peer, case, factors, result, line, rules)
     return line, plan
+
+
+# ---- rules ---------------------------------------------------------------------------------------
+
+
+def one_by_one(peer, plan, factors):
+    """The products of the plan by the peer's calls, as a function."""
+    operands = [re.findall(r"[AT]\d+", step.product.split("=")[1]) for step in plan.steps]
+
+    def products():
+        there = {f"A{i}": f for i, f in enumerate(factors, 1)}
+        for number, (a, b) in enumerate(operands, 1):
+            there[f"T{number}"] = peer.matmul(there[a], there[b])
+        return there[f"T{len(operands)}"]
+
+    return peer.graph(products)
+
+
+def command_order(case, device):
+    """The order that the command chooses for time; None where there is no command."""
+    command = os.environ.get("MMCHAIN_COMMAND") or shutil.which("mmchain")
+    if command is None:
+        return None
+    ran = subprocess.run([command, "plan", name_of(case), "--for", "time", "--on", device, "--json"],
+                         capture_output=True, text=True, check=True)
+    return json.loads(ran.stdout)["order"]
+
+
+def host_call(peer, mmchain, case, factors, plan):
+    """What host matrices take, and their transfer; None where the peer has no device."""
+    if peer.device == "cpu" or sum(f.numel() for f in factors) > HOST_ELEMENTS:
+        return None
+    there = [f.cpu() for f in factors]
+    result = peer.result(case, factors)
+    back = result.cpu()
+
+    def transfer():
+        for to, given in zip(factors, there):
+            to.copy_(given)
+        back.copy_(result)
+
+    return lambda: plan.execute(there, back), transfer
+
+
+def broken_twice(peer, line, rule, calls, allowed):
+    """Notes how many times as long the first call takes as allowed says by the times of all: the less
+    of two turns, where the first breaks the rule."""
+    floor_us = peer.floor_us
+
+    def ratio():
+        us = in_turns(peer, calls)
+        return max(us[0], floor_us) / max(allowed(us), floor_us, 1e-3)
+
+    first = ratio()
+    line["rules"][rule] = first if first <= SLACK else min(first, ratio())
+
+
+def check_rules(mmchain, peer, case, factors, result, line, with_command):
+    ours = functools.partial(mmchain.multi_dot, factors, out=result)
+    flops = functools.partial(mmchain.multi_dot, factors, out=result, objective="flops")
+    named, plan = mmchain.plan(name_of(case), device=peer.device), mmchain.plan(factors)
+    limited = mmchain.plan(name_of(case), device=peer.device, memory_limit=UNLIMITED)
+    line["rules"] = {"same": 1.0 if same_work(named, plan) else math.inf,
+                     "limit": 1.0 if same_work(named, limited) else math.inf}
+    if with_command:
+        order = command_order(case, peer.device)
+        if order is not None and order != named.order:
+            line["rules"]["same"] = math.inf
+    broken_twice(peer, line, "execute", [functools.partial(plan.execute, factors, result), ours],
+                 lambda us: us[1])
+    broken_twice(peer, line, "flops", [ours, flops], lambda us: us[1])
+    if case.batch > 1:
+        single = Case(case.dtype, case.dims, 1)
+        first = [f[0] for f in factors]
+        alone = functools.partial(mmchain.multi_dot, first, out=peer.result(single, first))
+        broken_twice(peer, line, "apart", [ours, alone], lambda us: us[1] * case.batch)
+        broken_twice(peer, line, "library", [ours, one_by_one(peer, plan, factors)], lambda us: us[1])
+    moved = host_call(peer, mmchain, case, factors, named)
+    if moved is not None:
+        broken_twice(peer, line, "host", [moved[0], moved[1], ours], lambda us: us[1] + us[2])
+    if line["predicted_us"] > 0:
+        off = max(line["predicted_us"], peer.floor_us) / max(line["ours_us"], peer.floor_us)
+        line["rules"]["told"] = max(off, 1 / off)
+
+
+def print_rules(lines):
+    for rule in ("execute", "same", "apart", "library", "flops", "limit", "host", "told"):
+        asked = [x for x in lines if rule in x.get("rules", {})]
+        most = PREDICTED if rule == "told" else SLACK
+        broken = sorted((x for x in asked if not x["rules"][rule] <= most), key=lambda x: -x["rules"][rule])
+        if asked:
+            print(f"rule {rule}: {len(broken)} of {len(asked)} cases break it ({100 * len(broken) / len(asked):.1f} %)")
+        for line in broken[:10]:
+            print(f"  {line['rules'][rule]:6.2f}  {line['case']}  ours {line['ours_us']:.1f}  predicted"
+                  f" {line['predicted_us']:.1f} us  {'+'.join(dict.fromkeys(line['kernels']))}")
 
 
 def tune(mmchain, peer, choose, budget):
@@ -298,7 +431,8 @@ def one_pass(mmchain, peer, cases, seconds, when, out, before):
     for case, plan in zip(cases, before or [None] * len(cases)):
         if time.monotonic() - start > seconds:
             break
-        line, plan = bench(mmchain, peer, case, plan)
+        rules = len(lines) < COMMANDS if before is None else None
+        line, plan = bench(mmchain, peer, case, plan, rules)
         line["when"] = when
         lines.append(line)
         plans.append(plan)
@@ -322,6 +456,7 @@ def main():
         before, plans = one_pass(mmchain, peer, cases, args.seconds, "untuned", out, None)
         summarize(f"untuned, {len(before)} cases", before, peer.floor_us)
         worst("worst ours / peer", before, lambda x: 1 / ratio(x, peer.floor_us))
+        print_rules(before)
         worst("worst time / flops", before, lambda x: x["ours_us"] / x["flops_us"], 5)
         after = []
         if args.budget > 0:
