@@ -152,7 +152,7 @@ static shown list_exhibits(const cli_source *source, const cli_records *all) {
   enum { PARTS = sizeof source->parts / sizeof source->parts[0] };
   shown s = {.count = 0};
   for (int p = 0; p < PARTS && source->parts[p] != NULL; p++)
-    for (int e = 0; e < source->parts[p]->count; e++, s.count++) {
+    for (int e = 0; e < source->parts[p]->count && s.count < EXHIBITS_MOST; e++, s.count++) {
       const cli_exhibit *exhibit = &source->parts[p]->all[e];
       s.exhibits[s.count] = exhibit;
       cli_answer_set(&s.answers[s.count], CLI_OPEN, "not measured");

@@ -10,7 +10,7 @@
 
 /* ---- chains ---------------------------------------------------------------------------------- */
 
-#define CHAIN_FIGURES(number, matrices, end)                                             \
+#define CHAIN_FIGURES(matrices, end)                                                     \
   static const cli_tee_figure figure_time_##matrices = {                                 \
       .part = "chains",                                                                  \
       .suffix = end,                                                                     \
@@ -109,8 +109,8 @@ static void answer_chain_joules(const cli_records *all, cli_answer *a, const cha
     snprintf(a->ours + used, sizeof a->ours - used, "; no kernel of large tiles runs here");
 }
 
-CHAIN_FIGURES(18, 6, "-6")
-CHAIN_FIGURES(19, 12, "-12")
+CHAIN_FIGURES(6, "-6")
+CHAIN_FIGURES(12, "-12")
 
 static void answer_tree(const cli_records *all, cli_answer *a) {
   cli_spread seconds = cli_tee_tree_ratios(all, "best", "", "seconds_samples"),

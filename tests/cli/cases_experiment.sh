@@ -85,11 +85,12 @@ echo 'now,202' >single/power.csv
 check experiment_power_log_wrong 2 report single
 rm single/power.csv
 counters() {
-  for family in 'cublas sgemm:28' 'large_tile 256x128:26' 'large_tile 256x192:9'; do
+  for family in 'cublas sgemm:28' 'large_tile 256x128:26' 'large_tile 128x128:20' 'large_tile 256x192:9'; do
     printf '{"experiment": "tee-acm2", "part": "counters", "name": "n=8192", "family": "%s", "measured": true, "global_load_bytes": %se9}\n' \
       "${family%:*}" "${family#*:}"
   done >single/counters.jsonl
-  run report single && grep -q 'the best tile loads 9 GB, cuBLAS 28: 68 % fewer' single/index.html
+  run report single && grep -q 'the best tile loads 9 GB, cuBLAS 28: 68 % fewer' single/index.html &&
+    grep -q '20 GB by the smallest tile, 9 GB by the largest' single/index.html
 }
 holds experiment_counters counters
 
