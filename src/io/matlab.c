@@ -89,15 +89,6 @@ static mmc_status describe(const matvar_t *variable, mmci_file_array *array, mmc
   return MMC_OK;
 }
 
-/* Says whether an element of size bytes, of count, has all its bytes alike as they were set. */
-static bool has_untouched(const unsigned char *bytes, size_t count, size_t size, int set) {
-  unsigned char all[sizeof(double)];
-  memset(all, set, sizeof all);
-  for (size_t i = 0; i < count; i++)
-    if (memcmp(bytes + i * size, all, size) == 0) return true;
-  return false;
-}
-
 /* Reads the elements once, into bytes that are all alike before. */
 static bool read_once(mat_t *mat, matvar_t *variable, const mmci_file_array *array,
                       unsigned char *to, size_t count, size_t real_size, int set) {
@@ -116,14 +107,14 @@ static bool read_once(mat_t *mat, matvar_t *variable, const mmci_file_array *arr
 /* Reads count elements: those of real numbers or, of complex ones, all real parts and then all
  * imaginary ones.
  *
- * matio may say that it has read a variable, and have left some of it, where memory is short or the
- * file damaged. So its place is set to bytes that are seldom in a file. Where they are there, it is
- * set to others, and all is read again and must be the same. */
+ * matio may say that it has read a variable, and have left some of it, or libhdf5 have converted it
+ * as another type, where memory is short or the file damaged. So its place is set to some bytes and
+ * then to others, and what is read must be the same twice. */
 static mmc_status read_data(mat_t *mat, matvar_t *variable, const mmci_file_array *array,
                             unsigned char *to, size_t count, size_t real_size, mmci_error *error) {
   static const int sets[2] = {0xA5, 0x5A};
   bool is_read = read_once(mat, variable, array, to, count, real_size, sets[0]);
-  if (is_read && has_untouched(to, count, real_size, sets[0])) {
+  if (is_read) {
     const uint64_t sum = mmci_hash_bytes(0, to, count * real_size);
     matvar_t *again = Mat_VarReadInfo(mat, variable->name);
     is_read = again != NULL && again->isComplex == variable->isComplex &&

@@ -462,6 +462,50 @@ static mmc_status hear(void *user, const char *name, const mmci_estimate *second
   return MMC_OK;
 }
 
+/* Expects the shares of pieces, which are 7 and 8 before, as far as both numbers of one are known.
+ */
+static void expect_shares(fixture *f, bool known, mmci_structure_piece piece, double large,
+                          double small) {
+  mmci_wisdom_pricing *pricing;
+  mmci_structure_share shares[MMCI_STRUCTURE_PIECES];
+  for (int p = 0; p < MMCI_STRUCTURE_PIECES; p++) shares[p] = (mmci_structure_share){7, 8};
+  assert_int_equal(
+      mmci_wisdom_pricing_acquire(f->journal.wisdom, &f->journal.fingerprint, &test_facts, MMC_F32,
+                                  MMCI_NATIVE, &pricing, &f->error),
+      MMC_OK);
+  assert_int_equal(mmci_wisdom_pricing_shares(pricing, shares), known);
+  mmci_wisdom_pricing_release(pricing);
+  for (int p = 0; p < MMCI_STRUCTURE_PIECES; p++) {
+    assert_true(shares[p].large == (p == (int)piece ? large : 7));
+    assert_true(shares[p].small == (p == (int)piece ? small : 8));
+  }
+}
+
+static void put_share(fixture *f, const mmci_fingerprint *of, mmci_structure_piece piece,
+                      bool small, double number) {
+  char name[MMCI_PIECE_NAME_SIZE];
+  mmci_structure_piece_name(piece, small, name);
+  mmci_wisdom_record fact = test_fact(of, name, number);
+  assert_int_equal(mmci_wisdom_put(f->journal.wisdom, &fact, &f->error), MMC_OK);
+}
+
+static void shares_of_structure_are_used_where_both_numbers_are_known(void **state) {
+  fixture *f = *state;
+  const mmci_structure_piece piece = MMCI_PIECE_TRSM;
+  expect_shares(f, false, piece, 7, 8);
+  put_share(f, &f->there, piece, false, 0.5);
+  put_share(f, &f->there, piece, true, 9);
+  expect_shares(f, false, piece, 7, 8);
+  put_share(f, &f->journal.fingerprint, piece, false, 0.5);
+  expect_shares(f, true, piece, 7, 8);
+  put_share(f, &f->journal.fingerprint, piece, true, -1);
+  expect_shares(f, true, piece, 7, 8);
+  put_share(f, &f->journal.fingerprint, piece, true, 9);
+  expect_shares(f, true, piece, 0.5, 9);
+  put_share(f, &f->journal.fingerprint, piece, false, -1);
+  expect_shares(f, true, piece, 7, 8);
+}
+
 static void calls_have_their_prices(void **state) {
   fixture *f = *state;
   mmci_journal journal = mmci_journal_of(&f->journal);
@@ -765,6 +809,7 @@ int main(void) {
       TEST(pricings_follow_the_facts),
       TEST(threads_share_pricings),
       TEST(measurements_come_back_exactly),
+      TEST(shares_of_structure_are_used_where_both_numbers_are_known),
       TEST(calls_have_their_prices),
       TEST(prices_are_kept_for_a_device),
       TEST(ranges_stay),
