@@ -211,7 +211,8 @@ static mmc_status plan_structure(const mmci_objective *objective, const char *de
   mmc_status status =
       mmci_plan_structured(p, by_time, device, &out->beats_dense, &out->plan, error);
   out->there = status == MMC_OK;
-  return has_inverses || status == MMC_E_NOMEM ? status : MMC_OK;
+  const bool ends = has_inverses || status == MMC_E_NOMEM || status == MMC_E_INTERRUPTED;
+  return ends ? status : MMC_OK;
 }
 
 static mmc_status plan_dense(const mmci_objective *objective, const char *device, mmci_planning *p,

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/interrupt.h"
 #include "plan/explain.h"
 #include "plan/layout.h"
 #include "structure/rewrite.h"
@@ -309,10 +310,15 @@ mmc_status mmci_plan_structured(const mmci_planning *p, bool by_time, const char
   mmc_status status = check_request(p, error);
   if (status == MMC_OK) status = begin_prices(p, by_time, table_of_prices, &gemms, &prices, error);
   if (status == MMC_OK) status = ask_order(p, &order, error);
+  mmci_interrupt asks = {.ask = p->options->progress, .user = p->options->progress_user};
+  mmci_interrupt *before = mmci_interrupt_begin(&asks);
+  const bool rewrites = order == NULL && p->chain->inverse_count > 0;
+  mmci_interrupt_span(0, rewrites ? 0.5 : 1);
   if (status == MMC_OK)
     status = mmci_structure_solve(p->chain, &prices, (const int32_t(*)[3])order, &x.table, error);
-  if (status == MMC_OK && order == NULL && p->chain->inverse_count > 0)
-    status = try_rewriting(p, &prices, &x, error);
+  mmci_interrupt_span(0.5, 1);
+  if (status == MMC_OK && rewrites) status = try_rewriting(p, &prices, &x, error);
+  mmci_interrupt_end(before);
   if (status == MMC_OK) status = build(p, &x.table, x.rewritten.factors, &prices, &plan, error);
   if (status == MMC_OK && by_time) status = add_time(p, &gemms, &plan, error);
   if (status == MMC_OK) status = mmci_offers_structured(p->on, &plan, error);

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/interrupt.h"
 
 /* What was chosen for a product. */
 typedef struct chosen {
@@ -257,7 +258,7 @@ mmc_status mmci_structure_solve(const mmc_chain *chain, const mmci_structure_pri
                .by_time = prices->gemm_s != NULL,
                .is_complex = mmci_dtype_is_complex(chain->dtype)};
   for (int32_t i = 0; i < n; i++) fill_factor(&f, i);
-  for (int32_t length = 2; length <= n; length++)
+  for (int32_t length = 2; length <= n; length++) {
     for (int32_t i = 0; i + length <= n; i++) {
       int32_t only = order != NULL ? split_of(order, n, i, i + length) : -1;
       fill_entry(&f, i, i + length, only);
@@ -265,6 +266,11 @@ mmc_status mmci_structure_solve(const mmc_chain *chain, const mmci_structure_pri
       mmci_structure_entry *entry = mmci_structure_at(out, i, i + length);
       entry->ways[0].possible = entry->ways[1].possible = false;
     }
+    const double done = (double)length / n;
+    mmci_interrupt_done(done * done * (3 - 2 * done));
+    if (length < n && mmci_interrupted())
+      return mmci_fail(error, MMC_E_INTERRUPTED, "stopped by the progress callback");
+  }
   return MMC_OK;
 }
 

@@ -48,8 +48,9 @@ typedef struct mmci_structure_table {
 enum { MMCI_STRUCTURE_FACTORS = 256 };
 
 /* Fills the table. The order, when it is not NULL, holds the first, the split and the last vertex
- * of the n-1 products of a tree: only these are allowed. The chain must stay. Returns E_NOMEM,
- * E_UNSUPPORTED for more than MMCI_STRUCTURE_FACTORS factors. */
+ * of the n-1 products of a tree: only these are allowed. The chain must stay. The thread's callback
+ * is asked now and then (base/interrupt.h). Returns E_NOMEM, E_INTERRUPTED, E_UNSUPPORTED for more
+ * than MMCI_STRUCTURE_FACTORS factors; *out is to be destroyed then too. */
 mmc_status mmci_structure_solve(const mmc_chain *chain, const mmci_structure_prices *prices,
                                 const int32_t (*order)[3], mmci_structure_table *out,
                                 mmci_error *error);

@@ -12,6 +12,7 @@
 // clang-format on
 
 #include "base/interrupt.h"
+#include "base/monotonic.h"
 
 /* What the callback was told, and after how many calls it stops. */
 typedef struct told {
@@ -165,6 +166,43 @@ static void stopped_within_a_product(void **state) {
   destroy(&x);
 }
 
+static int ask_again_from_the_start(void *user, double done) {
+  told *x = user;
+  assert_true(done >= 0 && done <= 1);
+  return ++x->calls >= x->stop_at;
+}
+
+/* The table of the cheapest products with structure is cubic; it is given up when its caller says
+ * so, and complete when asking says nothing. */
+static void stopped_within_a_plan_with_structure(void **state) {
+  (void)state;
+  enum { N = 256 };
+  char text[16 * N] = "f64:9";
+  for (int i = 0; i < N; i++) strcat(text, "x9");
+  for (int i = 0; i < N; i++) strcat(text, i == 0 ? ":lower" : i % 2 == 0 ? ",lower" : ",upper");
+  mmc_context *context;
+  mmc_chain *chain;
+  assert_int_equal(mmc_context_create(NULL, &context), MMC_OK);
+  assert_int_equal(mmc_chain_parse(context, text, &chain), MMC_OK);
+  for (int stops = 0; stops < 2; stops++) {
+    told x = {.stop_at = stops != 0 ? 1 : 1 << 30};
+    mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+    options.progress = ask_again_from_the_start;
+    options.progress_user = &x;
+    mmc_plan *plan = NULL;
+    const double start = mmci_now_s();
+    const mmc_status status = mmc_plan_create(context, chain, &options, &plan);
+    /* A machine that takes less than a twentieth of a second for all does not ask. */
+    assert_true(x.calls > 0 || mmci_now_s() - start < 0.2);
+    assert_int_equal(status, stops != 0 && x.calls > 0 ? MMC_E_INTERRUPTED : MMC_OK);
+    assert_true((plan != NULL) == (status == MMC_OK));
+    assert_true(stops == 0 || x.calls <= 1);
+    mmc_plan_destroy(plan);
+  }
+  mmc_chain_destroy(chain);
+  mmc_context_destroy(context);
+}
+
 /* Work that asks belongs to the thread and to the innermost execution. */
 static void asking(void **state) {
   (void)state;
@@ -208,6 +246,7 @@ int main(void) {
       cmocka_unit_test(columns_are_right),
       cmocka_unit_test(asking_changes_no_bit),
       cmocka_unit_test(stopped_within_a_product),
+      cmocka_unit_test(stopped_within_a_plan_with_structure),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
