@@ -396,8 +396,8 @@ typedef struct mmc_plan_options {
    * on a Hopper GPU are emulated on tensor cores (docs/faithful.md).
    * "fast": also TF32, for f32 and c64 on a GPU.
    * "reproducible": the bits of the result depend on the factors and the order alone, not on the
-   * device, threads, batch, memory or layouts: every element is one chain of fused multiply-adds
-   * (docs/reproducible.md). Factors that are inverses are E_UNSUPPORTED.
+   * device (but for f16 and bf16 on GPUs), threads, batch, memory or layouts: every element is one
+   * chain of multiply-adds (docs/reproducible.md). Factors that are inverses are E_UNSUPPORTED.
    * Or a tolerance, as "1e-10": the result may be off by so much of the product of the lengths of
    * all factors (their Frobenius norms). What is fastest of that which surely is nearer is taken,
    * on a Hopper GPU for f64 and c128 as few products of bytes as do; see mmc_plan_error_bound(). */

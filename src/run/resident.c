@@ -595,6 +595,7 @@ static mmc_status start_chain(mmci_resident *r, manner *how, const mmc_matrix *f
   status = enqueue_all(r, out, error);
   bool repeatable = r->actions->count > 0 && r->staging.factors_on_host == 0 &&
                     !r->staging.result_on_host && !how->capturing &&
+                    !r->actions->plan->chain->rule.checked &&
                     !mmci_matrices_have_addresses(r->actions->plan->chain->n, factors, out);
   if (status == MMC_OK && repeatable) status = mmci_graphs_add(&r->graphs, factors, out, error);
   return status;

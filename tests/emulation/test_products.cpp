@@ -16,6 +16,7 @@ extern "C" {
 
 #include "device/cuda/cuda_kernels.h"
 extern "C" {
+#include "device/ref/ref_integer.h"
 #include "device/ref/ref_ordered.h"
 }
 
@@ -84,7 +85,7 @@ static void expect(bool held, const char *what, mmc_dtype dtype, int64_t m, int6
   if (held) return;
   failures++;
   printf("FAILED: %s: %s %" PRId64 " x %" PRId64 " x %" PRId64 ", seed %" PRIu64 "\n", what,
-         dtype_facts[dtype].name, m, k, n, seed);
+         mmc_dtype_name(dtype), m, k, n, seed);
 }
 
 static void try_product(uint64_t seed) {
@@ -106,8 +107,10 @@ static void try_product(uint64_t seed) {
   b.fill(&random);
   if (g.accumulate) c.fill(&random);
   Matrix before = c;
-  bool right = mmci_cuda_plain_product(nullptr, &g, a.bytes.data(), b.bytes.data(), c.bytes.data(),
-                                       &error) == MMC_OK;
+  const bool by_tensor_cores =
+      (g.dtype == MMC_F16 || g.dtype == MMC_BF16) && random_below(&random, 2) == 1;
+  bool right = (by_tensor_cores ? mmci_cuda_ordered_half : mmci_cuda_plain_product)(
+                   nullptr, &g, a.bytes.data(), b.bytes.data(), c.bytes.data(), &error) == MMC_OK;
   const struct dtype_facts *facts = &dtype_facts[g.dtype];
   for (int64_t r = 0; r < g.m; r++)
     for (int64_t q = 0; q < g.n; q++) {
@@ -194,6 +197,57 @@ static void try_spread(const mmci_gemm &g, Matrix &b, uint64_t seed) {
          seed);
 }
 
+/* Checked products are those of plain loops on the host, and say what exceeds; where a bound says
+ * that nothing does, what is there stays. */
+static void try_checked(uint64_t seed) {
+  uint64_t random = seed;
+  mmci_gemm g = {};
+  mmci_error error = {};
+  g.dtype = (mmc_dtype)((uint64_t)MMC_I8 + random_below(&random, 8));
+  g.m = 1 + random_size(&random) % 20;
+  g.k = 1 + random_size(&random) % 20;
+  g.n = 1 + random_size(&random) % 20;
+  g.a = random_form(&random, g.m, g.k);
+  g.b = random_form(&random, g.k, g.n);
+  g.ldc = g.n + 1 + random_below(&random, 5);
+  g.accumulate = random_below(&random, 3) == 0;
+  g.rule.checked = true;
+  const size_t size = mmc_dtype_size(g.dtype);
+  const int bits = 8 * (int)size, a_bits = 1 + (int)random_below(&random, bits),
+            b_bits = 1 + (int)random_below(&random, bits - a_bits + 1);
+  std::vector<unsigned char> a, b, c;
+  const auto fill = [&](std::vector<unsigned char> *x, int64_t count, int width) {
+    x->resize((size_t)count * size);
+    for (int64_t i = 0; i < count; i++) {
+      const uint64_t drawn = random_bits(&random);
+      const uint64_t value = mmci_dtype_is_signed(g.dtype)
+                                 ? (uint64_t)((int64_t)drawn >> (64 - width))
+                                 : drawn >> (64 - width);
+      memcpy(x->data() + (size_t)i * size, &value, size);
+    }
+  };
+  fill(&a, g.a.ld * (g.a.trans ? g.k : g.m), a_bits);
+  fill(&b, g.b.ld * (g.b.trans ? g.n : g.k), b_bits);
+  fill(&c, g.ldc * g.m, 1 + (int)random_below(&random, bits));
+  std::vector<unsigned char> expected = c, found = c;
+  const bool fits = mmci_ref_integer_gemm(&g, a.data(), b.data(), expected.data());
+  int32_t exceeds = 0;
+  bool right = mmci_cuda_checked_product(nullptr, &g, nullptr, &exceeds, a.data(), b.data(),
+                                         found.data(), &error) == MMC_OK;
+  expect(right && (exceeds == 0) == fits && found == expected, "a checked product", g.dtype, g.m,
+         g.k, g.n, seed);
+  /* The greatest magnitudes whose bound holds, and the least whose does not. */
+  const uint64_t greatest = ~UINT64_C(0) >> (64 - bits + (mmci_dtype_is_signed(g.dtype) ? 1 : 0));
+  for (uint64_t over = 0; over < 2; over++) {
+    const uint64_t most[2] = {greatest / (uint64_t)g.k + over, 1};
+    if (most[0] == 0) continue; /* nothing exceeds one product of that magnitude */
+    found = c;
+    right = mmci_cuda_checked_product(nullptr, &g, most, &exceeds, a.data(), b.data(), found.data(),
+                                      &error) == MMC_OK;
+    expect(right && found == (over ? expected : c), "a bound", g.dtype, g.m, g.k, g.n, seed);
+  }
+}
+
 /* Reproducible products have the bits of their definition, also where elements are zeros, denormal,
  * huge, infinite or NaN; so has what is settled. */
 static void try_ordered(uint64_t seed) {
@@ -229,11 +283,15 @@ static void try_ordered(uint64_t seed) {
   expect(right && c.bytes == expected.bytes, "a reproducible product", g.dtype, g.m, g.k, g.n,
          seed);
   if (g.k > 0 && g.n > 0 && (g.dtype == MMC_C64 || g.dtype == MMC_C128)) try_spread(g, b, seed);
-  if (g.m == 0 || g.n == 0 || (g.dtype != MMC_F32 && g.dtype != MMC_F64)) return;
+  if (g.m == 0 || g.n == 0 || g.dtype == MMC_C64 || g.dtype == MMC_C128) return;
+  /* A sum below what 16 bits hold is rounded to a zero with its sign. */
+  for (int64_t r = 0; r < g.m; r++)
+    for (int64_t q = 0; q < g.n; q++)
+      if (expected.read(r, q).re == 0) memset(expected.at(r, q), 0, dtype_facts[g.dtype].size);
   element_write(g.dtype, c.at(0, 0), element{-0.0, 0});
   right = mmci_cuda_settle(nullptr, &g, c.bytes.data(), &error) == MMC_OK;
   right = right && !std::signbit(c.read(0, 0).re);
-  element_write(g.dtype, c.at(0, 0), expected.read(0, 0));
+  memcpy(c.at(0, 0), expected.at(0, 0), dtype_facts[g.dtype].size);
   expect(right && c.bytes == expected.bytes, "a settled result", g.dtype, g.m, g.k, g.n, seed);
 }
 
@@ -301,6 +359,7 @@ int main(int argc, char **argv) {
     try_product(seed + (uint64_t)t);
     try_integers(seed + (uint64_t)t);
     try_ordered(seed + (uint64_t)t);
+    try_checked(seed + (uint64_t)t);
     try_copy(seed + (uint64_t)t);
     try_resize(seed + (uint64_t)t);
   }

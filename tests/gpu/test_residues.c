@@ -12,6 +12,7 @@
 #include "../random.h"
 #include "base/dtype.h"
 #include "device/cuda/residues/residues.h"
+#include "device/ref/ref_integer.h"
 #include "gpu_test.h"
 
 enum { ROWS_COMPARED = 24 };
@@ -349,9 +350,84 @@ static void test_module(const bench *with, uint64_t *random) {
     if (queue != NULL) ops->queue_close(queue);
     trial_destroy(&t);
   }
-  mmci_gemm gemm = mmci_gemm_tight(MMC_I64, MMCI_NATIVE, 8, 8, 8, MMC_OP_N, MMC_OP_N);
+  mmci_gemm gemm = mmci_gemm_tight(MMC_BOOL, MMCI_NATIVE, 8, 8, 8, MMC_OP_N, MMC_OP_N);
   gemm.rule = (mmci_rule){.checked = true};
-  expect(!ops->supports(with->on->device, &gemm), "no product that is checked");
+  expect(!ops->supports(with->on->device, &gemm), "nothing of bool is checked");
+}
+
+/* Compares a checked product on the device with loops on the host: its status and, where nothing
+ * exceeds the dtype, its elements. Returns whether it fits. */
+static bool try_checked(const bench *with, trial *t) {
+  const mmci_device_ops *ops = with->on->ops;
+  mmci_error error = {0};
+  mmci_kernel *kernel = NULL;
+  mmci_queue *queue = NULL;
+  t->before = malloc(t->c.bytes);
+  bool right = expect(t->before != NULL, "memory");
+  if (right) memcpy(t->before, t->c.host, t->c.bytes);
+  right = right && matrix_up(&t->a) && matrix_up(&t->b) && matrix_up(&t->c) &&
+          expect_ok(ops->queue_open(with->on->device, &queue, &error), &error, "queue_open") &&
+          expect_ok(ops->prepare(with->on->device, &t->gemm, &kernel, &error), &error, "prepare");
+  const bool fits = right && mmci_ref_integer_gemm(&t->gemm, t->a.host, t->b.host, t->c.host);
+  mmc_status status = MMC_E_DEVICE;
+  if (right) status = ops->enqueue(queue, kernel, t->a.device, t->b.device, t->c.device, &error);
+  if (!expect(status == (fits ? MMC_OK : MMC_E_OVERFLOW), "an overflow is told")) describe_trial(t);
+  unsigned char *found = malloc(t->c.bytes);
+  right = right && expect(found != NULL, "memory") &&
+          cuda_ok(cudaMemcpy(found, t->c.device, t->c.bytes, cudaMemcpyDeviceToHost), "download");
+  if (right && fits &&
+      !expect(memcmp(found, t->c.host, t->c.bytes) == 0, "checked integers are exact"))
+    describe_trial(t);
+  free(found);
+  if (kernel != NULL) ops->release(kernel);
+  if (queue != NULL) ops->queue_close(queue);
+  return fits;
+}
+
+static void test_checked(const bench *with) {
+  uint64_t state = 20261124, *random = &state;
+  const int cases = with->on->small ? 32 : 160;
+  int fit = 0, exceed = 0;
+  for (int i = 0; i < cases; i++) {
+    /* Some are large enough for residues. */
+    const bool large = i % 16 == 15;
+    const mmc_dtype dtype = (mmc_dtype)((int)MMC_I8 + i % 8);
+    const int bits = 8 * (int)mmc_dtype_size(large ? MMC_I32 : dtype);
+    const int64_t base = large ? 512 : 1, most = large ? 40 : 60;
+    trial t;
+    if (!trial_create(&t, large ? MMC_I32 : dtype, base + random_below(random, most),
+                      base + random_below(random, most), base + random_below(random, most), true,
+                      random))
+      return;
+    t.gemm.rule = (mmci_rule){.checked = true};
+    /* Sums come near the greatest number of the dtype, from either side. */
+    const int a_bits = 1 + (int)random_below(random, bits - 2),
+              b_bits = bits - a_bits - (int)random_below(random, 8);
+    fill_integers(&t.a, a_bits, random);
+    fill_integers(&t.b, b_bits < 1 ? 1 : b_bits, random);
+    fill_integers(&t.c, 1 + (int)random_below(random, bits), random);
+    if (try_checked(with, &t))
+      fit++;
+    else
+      exceed++;
+    trial_destroy(&t);
+  }
+  expect(fit > cases / 10 && exceed > cases / 10, "sums lie on both sides");
+  /* One element that is one too much, and one that is not. */
+  for (int over = 0; over < 2; over++) {
+    trial t;
+    if (!trial_create(&t, MMC_I64, 70, 2, 90, false, random)) return;
+    memset(t.a.host, 0, t.a.bytes);
+    memset(t.b.host, 0, t.b.bytes);
+    const int64_t half = INT64_C(1) << 62, one = 1, rest = over ? half : half - 1;
+    memcpy(at(&t.a, 66, 0), &half, 8);
+    memcpy(at(&t.b, 0, 81), &one, 8);
+    memcpy(at(&t.a, 66, 1), &rest, 8);
+    memcpy(at(&t.b, 1, 81), &one, 8);
+    t.gemm.rule = (mmci_rule){.checked = true};
+    expect(try_checked(with, &t) == (over == 0), "2^63 is one too much");
+    trial_destroy(&t);
+  }
 }
 
 /* ---- doubles --------------------------------------------------------------------------------- */
@@ -707,6 +783,7 @@ static void test_all(const target *on) {
   if (!cuda_ok(cudaStreamCreateWithFlags(&with.stream, cudaStreamNonBlocking), "a stream")) return;
   test_integers(&with, &random);
   test_modulo(&with, &random);
+  test_checked(&with);
   test_doubles(&with, &random);
   if (!on->race) {
     test_left(&with, &random);

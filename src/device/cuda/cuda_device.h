@@ -11,6 +11,7 @@
 #include "device/cuda/cublas.h"
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/element_bytes.h"
+#include "device/cuda/product/in_order.h"
 #include "device/cuda/structured/cusolver.h"
 #include "device/device.h"
 
@@ -20,11 +21,12 @@ struct mmci_device {
   int index;
   int driver, runtime; /* versions, 1000 * major + 10 * minor each */
   struct cudaDeviceProp properties;
-  /* These are made when first asked for, under the lock. */
+  /* These are made when first asked for, or written, under the lock. */
   pthread_mutex_t lock;
   mmci_cublas *cublas;
   mmci_cusolver *cusolver;
   mmci_ring *ring;
+  mmci_in_order_known in_order;
 };
 
 struct mmci_queue {

@@ -21,6 +21,13 @@ mmc_status mmci_cuda_plain_product(cudaStream_t stream, const mmci_gemm *gemm, c
 mmc_status mmci_cuda_modular_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
                                      const void *b, void *c, mmci_error *error);
 
+/* Enqueues a product of integers that sets *exceeds where an element exceeds the dtype, and stores
+ * what is left of it. `most` may be NULL; where the greatest magnitudes of A and B that it points
+ * to say that no element exceeds, C stays as it is. Both pointers are of the device. */
+mmc_status mmci_cuda_checked_product(cudaStream_t stream, const mmci_gemm *gemm,
+                                     const uint64_t *most, int32_t *exceeds, const void *a,
+                                     const void *b, void *c, mmci_error *error);
+
 /* Computes nodes of a tree, as nodes_enqueue of device.h. */
 mmc_status mmci_cuda_nodes(cudaStream_t stream, mmc_dtype dtype, int side,
                            const mmci_tree_node *nodes, int64_t count, int64_t batch, bool back,
@@ -40,8 +47,13 @@ mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_gemm *gemm,
 mmc_status mmci_cuda_spread(cudaStream_t stream, const mmci_gemm *gemm, const void *b, void *to,
                             int64_t ld, mmci_error *error);
 
-/* Lets zeros of an f32 or f64 product that was computed in that order be +0, and NaN the positive
- * quiet one. */
+/* Computes a product of f16 or bf16, or a batch, as such devices' tensor cores add up: 16 products
+ * after the other from the first k to the last, in f32, rounded once at the end. It needs compute
+ * capability 8.0. */
+mmc_status mmci_cuda_ordered_half(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
+                                  const void *b, void *c, mmci_error *error);
+
+/* Lets zeros of real products that were computed in order be +0, and NaN the positive quiet one. */
 mmc_status mmci_cuda_settle(cudaStream_t stream, const mmci_gemm *gemm, void *c, mmci_error *error);
 
 /* What products over semirings have to themselves: so many multiprocessors, and memory for the

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "device/cuda/cuda_check.h"
+#include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/emulated/emulated.h"
 #include "device/cuda/product/large_tile.h"
@@ -14,7 +14,8 @@ enum { LINE_REALS = 4, ALIGNED = 256 }; /* 16 bytes of f32; bytes */
 
 struct mmci_complex_product {
   mmci_gemm gemm, real;
-  mmci_large_tile *large; /* one of the three */
+  mmci_in_order *in_order; /* one of the four */
+  mmci_large_tile *large;
   mmci_emulated *emulated;
   mmci_residues *residues;
   char *scratch; /* B and iB, then A where it does not lie as it is read */
@@ -60,11 +61,18 @@ uint64_t mmci_complex_product_bytes(const struct cudaDeviceProp *device, const m
   return bytes + (real.dtype == MMC_F32 ? mmci_emulated_bytes(&real) : mmci_residues_bytes(&real));
 }
 
-static mmc_status prepare_real(mmci_complex_product *x, const struct cudaDeviceProp *device,
-                               int shape, mmci_error *error) {
-  const int multiprocessors = device->multiProcessorCount;
-  if (x->gemm.precision == MMCI_REPRODUCIBLE)
-    return mmci_large_tile_prepare(device, &x->real, shape, &x->large, error);
+static mmc_status prepare_in_order(mmci_complex_product *x, mmci_device *device, int shape,
+                                   mmci_error *error) {
+  mmc_status status = mmci_in_order_prepare(device, &x->real, &x->in_order, error);
+  return status == MMC_E_UNSUPPORTED
+             ? mmci_large_tile_prepare(&device->properties, &x->real, shape, &x->large, error)
+             : status;
+}
+
+static mmc_status prepare_real(mmci_complex_product *x, mmci_device *device, int shape,
+                               mmci_error *error) {
+  const int multiprocessors = device->properties.multiProcessorCount;
+  if (x->gemm.precision == MMCI_REPRODUCIBLE) return prepare_in_order(x, device, shape, error);
   if (x->real.dtype == MMC_F32)
     return mmci_emulated_prepare(&x->real, mmci_emulated_choose(&x->real), multiprocessors,
                                  &x->emulated, error);
@@ -75,6 +83,9 @@ static mmc_status enqueue_real(const mmci_complex_product *x, cudaStream_t strea
                                const void *b, void *c, mmci_error *error) {
   if (x->emulated != NULL) return mmci_emulated_enqueue(stream, x->emulated, a, b, c, error);
   if (x->residues != NULL) return mmci_residues_enqueue(stream, x->residues, a, b, c, error);
+  if (x->in_order != NULL && mmci_in_order_takes(a, b, c))
+    return mmci_in_order_enqueue(stream, x->in_order, a, b, c, error);
+  if (x->large == NULL) return mmci_cuda_ordered_product(stream, &x->real, a, b, c, error);
   mmc_status status = mmci_large_tile_enqueue(x->large, stream, a, b, c, error);
   return status == MMC_OK ? mmci_cuda_settle(stream, &x->real, c, error) : status;
 }
@@ -84,8 +95,8 @@ static mmc_status take_scratch(mmci_complex_product *x, mmci_error *error) {
   return MMC_OK;
 }
 
-mmc_status mmci_complex_product_prepare(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
-                                        int shape, mmci_complex_product **out, mmci_error *error) {
+mmc_status mmci_complex_product_prepare(mmci_device *device, const mmci_gemm *gemm, int shape,
+                                        mmci_complex_product **out, mmci_error *error) {
   mmci_complex_product *x = mmci_alloc_zeroed(1, sizeof *x);
   if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
   x->gemm = *gemm;
@@ -102,6 +113,7 @@ mmc_status mmci_complex_product_prepare(const struct cudaDeviceProp *device, con
 
 void mmci_complex_product_release(mmci_complex_product *x) {
   if (x == NULL) return;
+  mmci_in_order_release(x->in_order);
   mmci_large_tile_release(x->large);
   mmci_emulated_release(x->emulated);
   mmci_residues_release(x->residues);

@@ -25,8 +25,8 @@ uint64_t mmci_complex_product_bytes(const struct cudaDeviceProp *device, const m
                                     int shape);
 /* Takes what the product needs on the current device, whose properties are given, for one stream at
  * a time. Returns E_UNSUPPORTED, E_NOMEM, E_DEVICE. */
-mmc_status mmci_complex_product_prepare(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
-                                        int shape, mmci_complex_product **out, mmci_error *error);
+mmc_status mmci_complex_product_prepare(mmci_device *device, const mmci_gemm *gemm, int shape,
+                                        mmci_complex_product **out, mmci_error *error);
 void mmci_complex_product_release(mmci_complex_product *product);
 mmc_status mmci_complex_product_enqueue(const mmci_complex_product *product, cudaStream_t stream,
                                         const void *a, const void *b, void *c, mmci_error *error);

@@ -269,28 +269,95 @@ extern "C" mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_
 /* ---- what other kernels have computed in this order -------------------------------------------
  */
 
-template <typename Real>
+/* Bits of zero and NaN by which a settled number differs from others of its type. */
+template <typename Word>
+struct Bits;
+template <>
+struct Bits<uint64_t> {
+  static constexpr uint64_t INFINITY_BITS = 0x7ff0000000000000ull, QUIET = 0x7ff8000000000000ull;
+};
+template <>
+struct Bits<uint32_t> {
+  static constexpr uint32_t INFINITY_BITS = 0x7f800000u, QUIET = 0x7fc00000u;
+};
+struct F16Bits {
+  static constexpr uint16_t INFINITY_BITS = 0x7c00, QUIET = 0x7e00;
+};
+struct Bf16Bits {
+  static constexpr uint16_t INFINITY_BITS = 0x7f80, QUIET = 0x7fc0;
+};
+
+/* Lets zeros be +0 and NaN the positive quiet one; says whether the number has become another. */
+template <typename Word, typename Type>
+static __device__ __forceinline__ bool settle(Word &x) {
+  constexpr Word SIGN = (Word)((Word)1 << (8 * sizeof(Word) - 1));
+  const Word magnitude = (Word)(x & (Word)~SIGN), before = x;
+  if (magnitude > Type::INFINITY_BITS) x = Type::QUIET;
+  if (magnitude == 0) x = 0;
+  return x != before;
+}
+
+/* Matrices are batch x rows lines of cols words. What is right already is not written. A thread
+ * takes as many neighbours as 16 bytes have where lines begin at multiples of 16 bytes. */
+template <typename Word, typename Type, int EACH>
 __global__ void __launch_bounds__(THREADS)
-    settle_result(int64_t rows, int64_t cols, int64_t ld, Real *c) {
-  const int64_t count = rows * cols;
+    settle_result(int64_t rows, int64_t cols, int64_t ld, int64_t stride, int64_t batch, Word *c) {
+  struct alignas(EACH * sizeof(Word)) Part {
+    Word x[EACH];
+  };
+  const int64_t across = cols / EACH, count = batch * rows * across;
   for (int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x; at < count;
        at += (int64_t)gridDim.x * THREADS) {
-    Real *x = c + at / cols * ld + at % cols;
-    *x = settled(*x);
+    const int64_t line = at / across;
+    Part *place =
+        reinterpret_cast<Part *>(c + line / rows * stride + line % rows * ld + at % across * EACH);
+    Part part = *place;
+    bool changed = false;
+#pragma unroll
+    for (int e = 0; e < EACH; e++) changed |= settle<Word, Type>(part.x[e]);
+    if (changed) *place = part;
   }
+}
+
+template <typename Word, typename Type>
+static mmc_status launch_settle(cudaStream_t stream, const mmci_gemm *gemm, void *c,
+                                mmci_error *error) {
+  constexpr int EACH = 16 / sizeof(Word);
+  const int64_t most = 1 << 16;
+  int64_t rows = gemm->m, cols = gemm->n, ld = gemm->ldc, batch = gemm->batch > 1 ? gemm->batch : 1;
+  const int64_t stride = batch > 1 ? gemm->c_stride : 0;
+  if (rows == 0 || cols == 0) return MMC_OK;
+  if (batch > 1 && stride == rows * ld) {
+    rows *= batch;
+    batch = 1;
+  }
+  if (ld == cols) {
+    cols *= rows;
+    rows = 1;
+  }
+  const bool parts = cols % EACH == 0 && ld % EACH == 0 && stride % EACH == 0 &&
+                     reinterpret_cast<uintptr_t>(c) % 16 == 0;
+  const int64_t count = batch * rows * (parts ? cols / EACH : cols),
+                blocks = (count + THREADS - 1) / THREADS;
+  const dim3 grid((unsigned)(blocks < most ? blocks : most));
+  Word *words = static_cast<Word *>(c);
+  if (parts)
+    MMCI_CUDA_TRY(mmci_launch(settle_result<Word, Type, EACH>, grid, dim3(THREADS), 0, stream, rows,
+                              cols, ld, stride, batch, words));
+  else
+    MMCI_CUDA_TRY(mmci_launch(settle_result<Word, Type, 1>, grid, dim3(THREADS), 0, stream, rows,
+                              cols, ld, stride, batch, words));
+  return MMC_OK;
 }
 
 extern "C" mmc_status mmci_cuda_settle(cudaStream_t stream, const mmci_gemm *gemm, void *c,
                                        mmci_error *error) {
-  const int64_t most = 1 << 16, blocks = (gemm->m * gemm->n + THREADS - 1) / THREADS;
-  const dim3 grid((unsigned)(blocks < most ? blocks : most));
   if (gemm->dtype == MMC_F64)
-    MMCI_CUDA_TRY(mmci_launch(settle_result<double>, grid, dim3(THREADS), 0, stream, gemm->m,
-                              gemm->n, gemm->ldc, static_cast<double *>(c)));
-  else
-    MMCI_CUDA_TRY(mmci_launch(settle_result<float>, grid, dim3(THREADS), 0, stream, gemm->m,
-                              gemm->n, gemm->ldc, static_cast<float *>(c)));
-  return MMC_OK;
+    return launch_settle<uint64_t, Bits<uint64_t>>(stream, gemm, c, error);
+  if (gemm->dtype == MMC_F32)
+    return launch_settle<uint32_t, Bits<uint32_t>>(stream, gemm, c, error);
+  return gemm->dtype == MMC_F16 ? launch_settle<uint16_t, F16Bits>(stream, gemm, c, error)
+                                : launch_settle<uint16_t, Bf16Bits>(stream, gemm, c, error);
 }
 
 /* ---- complex products as real ones -------------------------------------------------------------

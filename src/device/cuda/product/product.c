@@ -9,8 +9,8 @@
  * add up in the same order. Products over semirings, batches too, go to semiring.cu. What cuBLAS
  * cannot say goes to plain.cu.
  */
+#include <inttypes.h>
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -20,17 +20,17 @@
 #include "device/cuda/emulated/emulated.h"
 #include "device/cuda/model.h"
 #include "device/cuda/product/complex_by_real.h"
+#include "device/cuda/product/in_order.h"
 #include "device/cuda/product/large_tile.h"
+#include "device/cuda/product/lt.h"
 #include "device/cuda/product/sliced_k.h"
 #include "device/cuda/residues/residues.h"
 
 enum {
-  VARIANTS_MAX = 24,
+  VARIANTS_MAX = MMCI_LT_PROPOSALS,
   FIRST_LARGE_TILE = VARIANTS_MAX + 1, /* variants are numbers that old records keep */
-  FIRST_SLICED_K =
-      FIRST_LARGE_TILE +
-      6, /* cuBLASLt's algorithms are chosen for addresses at multiples of so many bytes */
-  VECTOR_BYTES = 16, /* cuBLASLt's algorithms are asked for with addresses that are multiples */
+  FIRST_SLICED_K = FIRST_LARGE_TILE + 6,
+  AMPERE = 8,
   HOPPER = 9,
 };
 
@@ -40,9 +40,12 @@ typedef enum kind {
   ZEROS,
   PLAIN,
   MODULAR,
+  CHECKED,
   ORDERED,
   ORDERED_TILES,
   ORDERED_COMPLEX,
+  ORDERED_HALF,
+  IN_ORDER,
   CUBLAS_BATCH,
   CUBLAS,
   CUBLASLT,
@@ -53,24 +56,10 @@ typedef enum kind {
   SLICED_K
 } kind;
 
-typedef struct arithmetic {
-  cudaDataType_t type, scale;
-  cublasComputeType_t compute;
-  const char *name;
-} arithmetic;
-
-static const arithmetic NATIVE[] = {
-    [MMC_F32] = {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, "cublas sgemm"},
-    [MMC_F64] = {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, "cublas dgemm"},
-    [MMC_C64] = {CUDA_C_32F, CUDA_C_32F, CUBLAS_COMPUTE_32F, "cublas cgemm"},
-    [MMC_C128] = {CUDA_C_64F, CUDA_C_64F, CUBLAS_COMPUTE_64F, "cublas zgemm"},
-    [MMC_F16] = {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F, "cublas f16"},
-    [MMC_BF16] = {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F, "cublas bf16"},
-};
-static const arithmetic TF32 = {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32,
-                                "cublas tf32"};
-static const arithmetic TF32_COMPLEX = {CUDA_C_32F, CUDA_C_32F, CUBLAS_COMPUTE_32F_FAST_TF32,
-                                        "cublas tf32 complex"};
+static const mmci_arithmetic TF32 = {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32,
+                                     "cublas tf32"};
+static const mmci_arithmetic TF32_COMPLEX = {CUDA_C_32F, CUDA_C_32F, CUBLAS_COMPUTE_32F_FAST_TF32,
+                                             "cublas tf32 complex"};
 static const char *const VARIANT_NAMES[] = {
     "cublaslt 1",  "cublaslt 2",  "cublaslt 3",  "cublaslt 4",  "cublaslt 5",  "cublaslt 6",
     "cublaslt 7",  "cublaslt 8",  "cublaslt 9",  "cublaslt 10", "cublaslt 11", "cublaslt 12",
@@ -80,55 +69,29 @@ static const char *const VARIANT_NAMES[] = {
 static const float ONE_F32[2] = {1, 0}, ZERO_F32[2] = {0, 0};
 static const double ONE_F64[2] = {1, 0}, ZERO_F64[2] = {0, 0};
 
-/* An operand as cuBLAS sees it: column-major, rows x cols as stored, then op. */
-typedef struct stored {
-  cublasOperation_t op;
-  int64_t rows, cols, ld;
-} stored;
-
-/* A product of cuBLASLt with its algorithm. */
-typedef struct lt_product {
-  cublasLtMatmulDesc_t product;
-  cublasLtMatrixLayout_t b, a, c;
-  cublasLtMatmulAlgo_t algorithm;
-} lt_product;
-
 struct mmci_kernel {
   mmci_device *device;
   mmci_gemm gemm;
   kind kind;
-  const arithmetic *arithmetic;
+  const mmci_arithmetic *arithmetic;
   const void *one, *beta;
-  stored a, b, c;
-  lt_product lt;                         /* CUBLASLT */
+  mmci_stored a, b, c;
+  mmci_lt_product lt;                    /* CUBLASLT */
   mmci_emulated *emulated;               /* EMULATED */
-  mmci_residues *residues;               /* RESIDUES */
+  mmci_residues *residues;               /* RESIDUES, and CHECKED where it is worth it */
+  int32_t *exceeds;                      /* CHECKED, in memory of the device */
   mmci_large_tile *large_tile;           /* LARGE_TILE, ORDERED_TILES */
   mmci_sliced_k sliced_k;                /* SLICED_K */
+  mmci_in_order *in_order;               /* IN_ORDER */
   mmci_complex_product *complex_product; /* ORDERED_COMPLEX, FAITHFUL_COMPLEX */
 };
 
 /* ---- what is asked --------------------------------------------------------------------------- */
 
-static const arithmetic *find_arithmetic(const mmci_gemm *gemm) {
+static const mmci_arithmetic *find_arithmetic(const mmci_gemm *gemm) {
   if (gemm->precision == MMCI_FAST && gemm->dtype == MMC_F32) return &TF32;
   if (gemm->precision == MMCI_FAST && gemm->dtype == MMC_C64) return &TF32_COMPLEX;
-  return &NATIVE[gemm->dtype];
-}
-
-/* Expresses a row-major rows x cols operand; returns false when cuBLAS cannot express its form. */
-static bool express(const mmci_form *form, int64_t rows, int64_t cols, mmc_dtype dtype,
-                    stored *out) {
-  bool conj = form->conj && mmci_dtype_is_complex(dtype);
-  if (conj && !form->trans) return false;
-  out->op = conj ? CUBLAS_OP_C : form->trans ? CUBLAS_OP_T : CUBLAS_OP_N;
-  out->rows = form->trans ? rows : cols;
-  out->cols = form->trans ? cols : rows;
-  out->ld = form->ld;
-  if (out->ld >= out->rows) return true;
-  /* A single line has no distance to a next. */
-  out->ld = out->rows;
-  return out->cols == 1;
+  return mmci_arithmetic_of(gemm->dtype);
 }
 
 static bool is_batch(const mmci_gemm *gemm) {
@@ -174,6 +137,8 @@ static int ordered_shape(mmc_dtype dtype) {
 static kind kind_in_order(const mmci_device *device, const mmci_gemm *gemm) {
   enum { TILE = 256 * 128, ROUNDS = 1 };
   const bool is_complex = mmci_dtype_is_complex(gemm->dtype);
+  if (mmci_cuda_element_bytes(gemm->dtype) == 2 && device->properties.major >= AMPERE)
+    return ORDERED_HALF;
   const mmci_gemm real = is_complex ? mmci_complex_by_real(gemm) : *gemm;
   const double tiles = (double)real.m * (double)real.n / TILE;
   const bool is_large = tiles >= ROUNDS * (double)device->properties.multiProcessorCount &&
@@ -193,6 +158,7 @@ static bool is_nothing(const mmci_gemm *gemm) {
 static kind kind_of_integers(const mmci_device *device, const mmci_gemm *gemm) {
   if (is_nothing(gemm)) return NOTHING;
   if (gemm->k == 0) return ZEROS;
+  if (gemm->rule.checked) return CHECKED;
   return goes_by_residues(device, gemm) ? RESIDUES : gemm->rule.modulus != 0 ? MODULAR : PLAIN;
 }
 
@@ -220,9 +186,9 @@ static void choose_kind(const mmci_device *device, const mmci_gemm *gemm, mmci_k
   else if (gemm->precision == MMCI_REPRODUCIBLE)
     kernel->kind = kind_in_order(device, gemm);
   else if (gemm->a.gathered || gemm->b.gathered ||
-           !express(&gemm->a, gemm->m, gemm->k, gemm->dtype, &kernel->a) ||
-           !express(&gemm->b, gemm->k, gemm->n, gemm->dtype, &kernel->b) ||
-           !express(&c, gemm->m, gemm->n, gemm->dtype, &kernel->c))
+           !mmci_stored_as(&gemm->a, gemm->m, gemm->k, gemm->dtype, &kernel->a) ||
+           !mmci_stored_as(&gemm->b, gemm->k, gemm->n, gemm->dtype, &kernel->b) ||
+           !mmci_stored_as(&c, gemm->m, gemm->n, gemm->dtype, &kernel->c))
     kernel->kind = PLAIN;
   else
     kernel->kind = kind_of_variant(device, gemm);
@@ -233,8 +199,8 @@ static void choose_kind(const mmci_device *device, const mmci_gemm *gemm, mmci_k
 static bool has_arithmetic(const mmci_gemm *gemm) {
   const mmc_dtype dtype = gemm->dtype;
   if (gemm->rule.semiring == MMC_PLUS_TIMES)
-    return (unsigned)dtype <= MMC_BOOL && !gemm->rule.checked &&
-           (gemm->rule.modulus == 0 || (mmci_dtype_is_integer(dtype) && dtype != MMC_BOOL));
+    return (unsigned)dtype <= MMC_BOOL && ((gemm->rule.modulus == 0 && !gemm->rule.checked) ||
+                                           (mmci_dtype_is_integer(dtype) && dtype != MMC_BOOL));
   if (gemm->rule.semiring == MMC_LOG_SUM_EXP)
     return (dtype == MMC_F32 || dtype == MMC_F64) && gemm->precision != MMCI_REPRODUCIBLE;
   return dtype == MMC_F32 || dtype == MMC_F64 || dtype == MMC_I64;
@@ -270,9 +236,13 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       return "plain";
     case MODULAR:
       return "modular";
+    case CHECKED:
+      return "checked";
     case ORDERED:
     case ORDERED_TILES:
     case ORDERED_COMPLEX:
+    case ORDERED_HALF:
+    case IN_ORDER:
       return "in order";
     case EMULATED:
       return mmci_emulated_name(mmci_emulated_choose(gemm));
@@ -324,7 +294,7 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
     return mmci_cuda_semiring_seconds(gemm, &room);
   }
   const bool known = (kernel.kind == CUBLAS || kernel.kind == CUBLAS_BATCH) &&
-                     kernel.arithmetic == &NATIVE[gemm->dtype];
+                     kernel.arithmetic == mmci_arithmetic_of(gemm->dtype);
   return known ? mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), &plain) *
                      1e-6
                : (double)NAN;
@@ -344,88 +314,19 @@ mmc_status mmci_cuda_find_cublas(mmci_device *device, mmci_error *error) {
   return status;
 }
 
-static void lt_destroy(const mmci_cublas *cublas, lt_product *lt) {
-  cublasLtMatrixLayout_t layouts[] = {lt->a, lt->b, lt->c};
-  for (int t = 0; t < 3; t++)
-    if (layouts[t] != NULL) (void)cublas->cublasLtMatrixLayoutDestroy(layouts[t]);
-  if (lt->product != NULL) (void)cublas->cublasLtMatmulDescDestroy(lt->product);
-}
-
-static mmc_status lt_layout(const mmci_cublas *cublas, const arithmetic *as, const stored *matrix,
-                            cublasLtMatrixLayout_t *out, mmci_error *error) {
-  MMCI_CUBLAS_TRY(cublas, cublasLtMatrixLayoutCreate,
-                  (out, as->type, (uint64_t)matrix->rows, (uint64_t)matrix->cols, matrix->ld));
-  return MMC_OK;
-}
-
-static mmc_status lt_describe(const mmci_cublas *cublas, mmci_kernel *kernel, mmci_error *error) {
-  const arithmetic *as = kernel->arithmetic;
-  lt_product *lt = &kernel->lt;
-  MMCI_CUBLAS_TRY(cublas, cublasLtMatmulDescCreate, (&lt->product, as->compute, as->scale));
-  MMCI_CUBLAS_TRY(cublas, cublasLtMatmulDescSetAttribute,
-                  (lt->product, CUBLASLT_MATMUL_DESC_TRANSA, &kernel->b.op, sizeof kernel->b.op));
-  MMCI_CUBLAS_TRY(cublas, cublasLtMatmulDescSetAttribute,
-                  (lt->product, CUBLASLT_MATMUL_DESC_TRANSB, &kernel->a.op, sizeof kernel->a.op));
-  mmc_status status = lt_layout(cublas, as, &kernel->a, &lt->a, error);
-  if (status == MMC_OK) status = lt_layout(cublas, as, &kernel->b, &lt->b, error);
-  if (status == MMC_OK) status = lt_layout(cublas, as, &kernel->c, &lt->c, error);
-  return status;
-}
-
-/* Says what an algorithm may use: the queues' workspace, addresses at multiples of VECTOR_BYTES,
- * and for 16-bit types no partial sums in the type of C. */
-static mmc_status lt_prefer(const mmci_cublas *cublas, const mmci_kernel *kernel,
-                            cublasLtMatmulPreference_t preference, mmci_error *error) {
-  static const cublasLtMatmulPreferenceAttributes_t ALIGNMENTS[] = {
-      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-  const uint64_t workspace_bytes = mmci_cuda_workspace_bytes(kernel->device);
-  const uint32_t alignment = VECTOR_BYTES, reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  MMCI_CUBLAS_TRY(cublas, cublasLtMatmulPreferenceSetAttribute,
-                  (preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
-                   sizeof workspace_bytes));
-  for (int t = 0; t < 4; t++)
-    MMCI_CUBLAS_TRY(cublas, cublasLtMatmulPreferenceSetAttribute,
-                    (preference, ALIGNMENTS[t], &alignment, sizeof alignment));
-  if (mmci_cuda_element_bytes(kernel->gemm.dtype) == 2)
-    MMCI_CUBLAS_TRY(
-        cublas, cublasLtMatmulPreferenceSetAttribute,
-        (preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions));
-  return MMC_OK;
-}
-
-/* Asks for the algorithms for a product that lt_describe() has described, best first. */
-static mmc_status lt_propose(const mmci_cublas *cublas, const mmci_kernel *kernel,
-                             cublasLtMatmulHeuristicResult_t results[VARIANTS_MAX], int *count,
-                             mmci_error *error) {
-  const lt_product *lt = &kernel->lt;
-  cublasLtMatmulPreference_t preference = NULL;
-  MMCI_CUBLAS_TRY(cublas, cublasLtMatmulPreferenceCreate, (&preference));
-  mmc_status status = lt_prefer(cublas, kernel, preference, error);
-  int found = 0;
-  if (status == MMC_OK) {
-    cublasStatus_t code = MMCI_CUBLAS_CALL(
-        cublas->cublasLtMatmulAlgoGetHeuristic(cublas->lt, lt->product, lt->b, lt->a, lt->c, lt->c,
-                                               preference, VARIANTS_MAX, results, &found));
-    if (code == CUBLAS_STATUS_NOT_SUPPORTED)
-      found = 0;
-    else
-      status = mmci_cublas_check(cublas, code, "cublasLtMatmulAlgoGetHeuristic", error);
-  }
-  (void)cublas->cublasLtMatmulPreferenceDestroy(preference);
-  if (status != MMC_OK) return status;
-  *count = 0;
-  for (int t = 0; t < found; t++)
-    if (results[t].state == CUBLAS_STATUS_SUCCESS) results[(*count)++] = results[t];
-  return MMC_OK;
-}
-
 static mmc_status lt_find(const mmci_cublas *cublas, mmci_kernel *kernel, int *count,
                           mmci_error *error) {
   cublasLtMatmulHeuristicResult_t results[VARIANTS_MAX];
   const int variant = kernel->gemm.variant;
-  mmc_status status = lt_describe(cublas, kernel, error);
-  if (status == MMC_OK) status = lt_propose(cublas, kernel, results, count, error);
+  /* Partial sums of 16-bit types are not to be in the type of C. */
+  const mmci_lt_terms terms = {.workspace_bytes = mmci_cuda_workspace_bytes(kernel->device),
+                               .reductions = mmci_cuda_element_bytes(kernel->gemm.dtype) == 2
+                                                 ? (uint32_t)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                                                 : (uint32_t)CUBLASLT_REDUCTION_SCHEME_MASK};
+  mmc_status status = mmci_lt_describe(cublas, kernel->arithmetic, &kernel->gemm, &kernel->a,
+                                       &kernel->b, &kernel->c, &kernel->lt, error);
+  if (status == MMC_OK)
+    status = mmci_lt_propose(cublas, &kernel->lt, &terms, results, count, error);
   if (status == MMC_OK && variant > 0 && variant <= *count)
     kernel->lt.algorithm = results[variant - 1].algo;
   return status;
@@ -438,7 +339,7 @@ int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm) {
   choose_kind(device, gemm, &kernel);
   if (kernel.kind < CUBLAS || mmci_cuda_find_cublas(device, NULL) != MMC_OK) return 0;
   if (lt_find(device->cublas, &kernel, &count, NULL) != MMC_OK) count = 0;
-  lt_destroy(device->cublas, &kernel.lt);
+  mmci_lt_destroy(device->cublas, &kernel.lt);
   for (int s = 0; s < mmci_large_tile_shapes(gemm->dtype); s++)
     if (mmci_large_tile_supports(&device->properties, gemm, s)) count = FIRST_LARGE_TILE + s;
   if (!mmci_sliced_k_may_pay(&device->properties, gemm)) return count;
@@ -482,13 +383,42 @@ static mmc_status prepare_residues(mmci_kernel *kernel, mmci_error *error) {
   return MMC_OK;
 }
 
+/* Returns the product whose elements wrap around where those of a checked one would be told. */
+static mmci_gemm wrapping(const mmci_gemm *gemm) {
+  mmci_gemm to = *gemm;
+  to.rule.checked = false;
+  return to;
+}
+
+/* A large product is computed by residues first, which say whether an element may exceed its dtype;
+ * without memory for them, or where C is added to, by loops alone. */
+static mmc_status prepare_checked(mmci_kernel *kernel, mmci_error *error) {
+  const mmci_gemm bytes = wrapping(&kernel->gemm);
+  MMCI_CUDA_TRY(cudaMalloc((void **)&kernel->exceeds, sizeof *kernel->exceeds));
+  if (bytes.accumulate || is_batch(&bytes) || !mmci_residues_ranges(&bytes) ||
+      !goes_by_residues(kernel->device, &bytes))
+    return MMC_OK;
+  mmc_status status = mmci_residues_prepare(
+      &bytes, 0, kernel->device->properties.multiProcessorCount, &kernel->residues, error);
+  return status == MMC_E_NOMEM || status == MMC_E_UNSUPPORTED ? MMC_OK : status;
+}
+
 /* Without memory for it, a faithful complex product is cuBLAS's. */
 static mmc_status prepare_faithful_complex(mmci_kernel *kernel, mmci_error *error) {
-  mmc_status status = mmci_complex_product_prepare(&kernel->device->properties, &kernel->gemm, 0,
+  mmc_status status = mmci_complex_product_prepare(kernel->device, &kernel->gemm, 0,
                                                    &kernel->complex_product, error);
   if (status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) return status;
   kernel->kind = CUBLAS;
   return MMC_OK;
+}
+
+/* Takes an algorithm of cuBLASLt for a reproducible product where one has its bits; without one, or
+ * without memory to find out, the kernel stays as it is. */
+static mmc_status prepare_in_order(mmci_kernel *kernel, mmci_error *error) {
+  mmc_status status =
+      mmci_in_order_prepare(kernel->device, &kernel->gemm, &kernel->in_order, error);
+  if (status == MMC_OK) kernel->kind = IN_ORDER;
+  return status == MMC_E_NOMEM || status == MMC_E_UNSUPPORTED ? MMC_OK : status;
 }
 
 /* Without memory for copies of its operands, a large reproducible product is one of ordered.cu. */
@@ -497,8 +427,8 @@ static mmc_status prepare_ordered_tiles(mmci_kernel *kernel, mmci_error *error) 
   const int shape = ordered_shape(kernel->gemm.dtype);
   mmc_status status =
       kernel->kind == ORDERED_COMPLEX
-          ? mmci_complex_product_prepare(device, &kernel->gemm, shape, &kernel->complex_product,
-                                         error)
+          ? mmci_complex_product_prepare(kernel->device, &kernel->gemm, shape,
+                                         &kernel->complex_product, error)
           : mmci_large_tile_prepare(device, &kernel->gemm, shape, &kernel->large_tile, error);
   if (status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) return status;
   kernel->kind = ORDERED;
@@ -518,8 +448,12 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   if (kernel->kind == CUBLASLT) status = prepare_lt(kernel, error);
   if (kernel->kind == EMULATED) status = prepare_emulated(kernel, error);
   if (kernel->kind == RESIDUES) status = prepare_residues(kernel, error);
+  if (kernel->kind == CHECKED) status = prepare_checked(kernel, error);
   if (kernel->kind == FAITHFUL_COMPLEX) status = prepare_faithful_complex(kernel, error);
-  if (kernel->kind == ORDERED_TILES || kernel->kind == ORDERED_COMPLEX)
+  if ((kernel->kind == ORDERED || kernel->kind == ORDERED_TILES || kernel->kind == ORDERED_HALF) &&
+      mmci_in_order_pays(gemm))
+    status = prepare_in_order(kernel, error);
+  if (status == MMC_OK && (kernel->kind == ORDERED_TILES || kernel->kind == ORDERED_COMPLEX))
     status = prepare_ordered_tiles(kernel, error);
   if ((is_batch(gemm) || !by_cublas) && gemm->variant != 0)
     status = mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0 for a %s, got %d",
@@ -541,10 +475,12 @@ void mmci_cuda_release(mmci_kernel *kernel) {
   if (kernel == NULL) return;
   MMCI_CUDA_ON_ANYHOW(kernel->device);
   mmci_large_tile_release(kernel->large_tile);
+  mmci_in_order_release(kernel->in_order);
   mmci_complex_product_release(kernel->complex_product);
-  lt_destroy(kernel->device->cublas, &kernel->lt);
+  mmci_lt_destroy(kernel->device->cublas, &kernel->lt);
   mmci_emulated_release(kernel->emulated);
   mmci_residues_release(kernel->residues);
+  if (kernel->exceeds != NULL) mmci_cuda_ignore(cudaFree(kernel->exceeds));
   free(kernel);
 }
 
@@ -553,6 +489,10 @@ uint64_t mmci_cuda_scratch_bytes(const mmci_device *device, const mmci_gemm *gem
   choose_kind(device, gemm, &kernel);
   if (kernel.kind == EMULATED) return mmci_emulated_bytes(gemm);
   if (kernel.kind == RESIDUES) return mmci_residues_bytes(gemm);
+  if (kernel.kind == CHECKED) {
+    const mmci_gemm bytes = wrapping(gemm);
+    return goes_by_residues(device, &bytes) ? mmci_residues_bytes(&bytes) : 0;
+  }
   if (kernel.kind == ORDERED_TILES)
     return mmci_large_tile_bytes(&device->properties, gemm, ordered_shape(gemm->dtype));
   if (kernel.kind == ORDERED_COMPLEX || kernel.kind == FAITHFUL_COMPLEX)
@@ -568,18 +508,53 @@ static kind kind_of_addresses(const mmci_kernel *kernel, const void *a, const vo
   uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
   if (kernel->kind == ORDERED_TILES)
     return mmci_large_tile_takes(kernel->large_tile, a, b) ? ORDERED_TILES : ORDERED;
+  if (kernel->kind == IN_ORDER && !mmci_in_order_takes(a, b, c))
+    return mmci_cuda_element_bytes(kernel->gemm.dtype) == 2 ? ORDERED_HALF : ORDERED;
   if (kernel->kind < CUBLAS_BATCH) return kernel->kind;
   if (bits % mmci_cuda_element_bytes(kernel->gemm.dtype) != 0) return PLAIN;
   if (kernel->kind == LARGE_TILE)
     return mmci_large_tile_takes(kernel->large_tile, a, b) ? LARGE_TILE : CUBLAS;
-  return kernel->kind == CUBLASLT && bits % VECTOR_BYTES != 0 ? CUBLAS : kernel->kind;
+  return kernel->kind == CUBLASLT && bits % MMCI_LT_VECTOR_BYTES != 0 ? CUBLAS : kernel->kind;
+}
+
+/* Waits for the product, because what it finds decides whether another one may follow. */
+static mmc_status enqueue_checked(const mmci_queue *queue, const mmci_kernel *kernel, const void *a,
+                                  const void *b, void *c, mmci_error *error) {
+  cudaStream_t stream = queue->stream;
+  enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  MMCI_CUDA_TRY(cudaStreamIsCapturing(stream, &capture));
+  if (capture != cudaStreamCaptureStatusNone)
+    return mmci_fail(
+        error, MMC_E_UNSUPPORTED,
+        "checked: a stream that is being captured cannot wait for what a product finds");
+  int32_t exceeds = 0;
+  const uint64_t *most = NULL;
+  mmc_status status = MMC_OK;
+  MMCI_CUDA_TRY(cudaMemsetAsync(kernel->exceeds, 0, sizeof *kernel->exceeds, stream));
+  if (kernel->residues != NULL) {
+    most = mmci_residues_most(kernel->residues);
+    status = mmci_residues_enqueue(stream, kernel->residues, a, b, c, error);
+  }
+  if (status == MMC_OK)
+    status =
+        mmci_cuda_checked_product(stream, &kernel->gemm, most, kernel->exceeds, a, b, c, error);
+  if (status != MMC_OK) return status;
+  MMCI_CUDA_TRY(
+      cudaMemcpyAsync(&exceeds, kernel->exceeds, sizeof exceeds, cudaMemcpyDeviceToHost, stream));
+  MMCI_CUDA_TRY(cudaStreamSynchronize(stream));
+  const mmci_gemm *g = &kernel->gemm;
+  return exceeds == 0 ? MMC_OK
+                      : mmci_fail(error, MMC_E_OVERFLOW,
+                                  "%" PRId64 "x%" PRId64 " by %" PRId64 "x%" PRId64
+                                  " has elements that %s does not hold",
+                                  g->m, g->k, g->k, g->n, mmc_dtype_name(g->dtype));
 }
 
 mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                              const void *b, void *c, mmci_error *error) {
   const mmci_cublas *cublas = queue->cublas;
-  const arithmetic *as = kernel->arithmetic;
-  const stored *left = &kernel->b, *right = &kernel->a;
+  const mmci_arithmetic *as = kernel->arithmetic;
+  const mmci_stored *left = &kernel->b, *right = &kernel->a;
   MMCI_CUDA_ON(queue->device);
   switch (kind_of_addresses(kernel, a, b, c)) {
     case NOTHING:
@@ -596,8 +571,14 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
       return mmci_cuda_plain_product(queue->stream, &kernel->gemm, a, b, c, error);
     case MODULAR:
       return mmci_cuda_modular_product(queue->stream, &kernel->gemm, a, b, c, error);
+    case CHECKED:
+      return enqueue_checked(queue, kernel, a, b, c, error);
     case ORDERED:
       return mmci_cuda_ordered_product(queue->stream, &kernel->gemm, a, b, c, error);
+    case ORDERED_HALF:
+      return mmci_cuda_ordered_half(queue->stream, &kernel->gemm, a, b, c, error);
+    case IN_ORDER:
+      return mmci_in_order_enqueue(queue->stream, kernel->in_order, a, b, c, error);
     case ORDERED_COMPLEX:
     case FAITHFUL_COMPLEX:
       return mmci_complex_product_enqueue(kernel->complex_product, queue->stream, a, b, c, error);

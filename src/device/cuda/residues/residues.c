@@ -89,6 +89,14 @@ bool mmci_residues_supports(const struct cudaDeviceProp *device, const mmci_gemm
          gemm->n <= LONGEST && gemm->k <= (is_digits(gemm->dtype) ? LONGEST : MMCI_RESIDUES_K);
 }
 
+bool mmci_residues_ranges(const mmci_gemm *gemm) {
+  return gemm->dtype == MMC_I16 || gemm->dtype == MMC_I32 || gemm->dtype == MMC_I64;
+}
+
+const uint64_t *mmci_residues_most(const mmci_residues *residues) {
+  return residues->product.state->most;
+}
+
 bool mmci_residues_pays(const mmci_gemm *gemm) {
   if (gemm->dtype != MMC_F64)
     return gemm->k >= INTEGER_SIDE_MIN && gemm->m >= INTEGER_SIDE_MIN &&

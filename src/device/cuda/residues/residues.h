@@ -29,6 +29,13 @@ double mmci_residues_error_bound(const mmci_gemm *gemm);
 /* Returns about how long FP64 products take on an H200. */
 double mmci_residues_seconds(const mmci_gemm *gemm);
 
+/* Says whether such a product of integers looks for the greatest magnitudes of its operands: bytes
+ * have none, and numbers without a sign are looked at as if they had one. */
+bool mmci_residues_ranges(const mmci_gemm *gemm);
+/* Returns where a product of integers that looks for them keeps them, in memory of the device: of A
+ * and of B of what was enqueued last. */
+const uint64_t *mmci_residues_most(const mmci_residues *residues);
+
 /* Returns the bytes of device memory that a prepared product holds. */
 uint64_t mmci_residues_bytes(const mmci_gemm *gemm);
 
