@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Times products of a row of matrices of which one has changed, one JSON line a row.
 
-    PYTHONPATH=build/python python3 bench/bench_ranges.py [ROUNDS]
+    PYTHONPATH=build/python python3 bench/bench_ranges.py [ROUNDS [DEVICE]]
 
 `update_s` is what mmchain.Ranges takes to change one factor at random and to give the product of
 all; `slide_s` to append one, take one from the front, and to give the product of all. `multi_dot_s`
 is mmchain.multi_dot of the changed stack, and `numpy_s` a loop of NumPy's products. All are medians
 of calls in turns; `ratio` and `ratio_numpy` are medians of the two over update_s, round by round,
-and `spread` half the range between the quartiles of `ratio` over its median.
+and `spread` half the range between the quartiles of `ratio` over its median. With DEVICE cuda the
+rows are PyTorch's tensors of f32 and f64 there, each time is that of many calls of which the last is
+waited for, and `multi_dot_s` is the only peer.
 """
 
 import json
@@ -74,6 +76,53 @@ def measure(count, n, rounds):
     return line
 
 
+def measure_on_gpu(count, n, dtype, rounds):
+    import torch
+
+    torch.manual_seed(1)
+    dtype = getattr(torch, dtype)
+    factors = torch.linalg.qr(torch.randn(count, n, n, dtype=dtype))[0].cuda()
+    changed = torch.linalg.qr(torch.randn(64, n, n, dtype=dtype))[0].cuda()
+    ranges, at = mmchain.Ranges(factors), 0
+
+    def update():
+        nonlocal at
+        at += 1
+        ranges.update(at * 617 % count, changed[at % 64])
+        return ranges.product()
+
+    def run(call, repeats):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        torch.cuda.synchronize()
+        return (time.perf_counter() - start) / repeats
+
+    calls = {"update_s": (update, 50), "multi_dot_s": (lambda: mmchain.multi_dot(factors), 10)}
+    samples = {name: [] for name in calls}
+    for name, (call, repeats) in calls.items():
+        run(call, repeats)
+    for _ in range(rounds):
+        for name, call in calls.items():
+            samples[name].append(run(*call))
+    for number in range(1, at + 1):
+        factors[number * 617 % count] = changed[number % 64]
+    expected = reduce(torch.matmul, factors.double())
+    error = float((ranges.product().double() - expected).abs().max())
+    assert error <= 4 * count * torch.finfo(dtype).eps
+    ratios = [b / a for a, b in zip(samples["update_s"], samples["multi_dot_s"])]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    line = {"factors": count, "n": n, "dtype": str(dtype)[6:]}
+    line.update((name, statistics.median(values)) for name, values in samples.items())
+    return {**line, "ratio": middle, "spread": (high - low) / 2 / middle}
+
+
 if __name__ == "__main__":
-    for row in ROWS:
-        print(json.dumps(measure(*row, int(sys.argv[1]) if len(sys.argv) > 1 else 21)), flush=True)
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 21
+    for row in ROWS + [(1000, 256)] if sys.argv[2:] == ["cuda"] else ROWS:
+        if sys.argv[2:] == ["cuda"]:
+            for dtype in ("float32", "float64"):
+                print(json.dumps(measure_on_gpu(*row, dtype, rounds)), flush=True)
+        else:
+            print(json.dumps(measure(*row, rounds)), flush=True)

@@ -88,7 +88,7 @@ class DeviceRanges(Ranges):
             raise ValueError(f"stack: expected a batch of 1 or more, got {tuple(stack.shape)}")
         self._lock = threading.Lock()
         self._count = prod(self._batch)
-        self._row = self._open()
+        self._small = self._open()
         self._levels: List[_Level] = []
         self._first = self._end = self._computed = 0
         self.extend(stack)
@@ -118,6 +118,8 @@ class DeviceRanges(Ranges):
         if self._is_torch and device.type != "cuda":
             return None
         number = device.index if self._is_torch else device.id
+        if self._is_torch:
+            self._raw_stream = getattr(self._lib._C, "_cuda_getCurrentRawStream", None)
         name = _names[str(self._dtype).rpartition(".")[2]]
         if not 1 <= self._side <= 64:
             return None
@@ -128,8 +130,13 @@ class DeviceRanges(Ranges):
 
     def _stream(self) -> int:
         """The address of the current stream."""
+        number: int
         if self._is_torch:
-            number: int = self._lib.cuda.current_stream(self._like.device).cuda_stream
+            device = self._like.device
+            if self._raw_stream is not None:
+                number = self._raw_stream(device.index)
+            else:
+                number = self._lib.cuda.current_stream(device).cuda_stream
         else:
             with self._like.device:
                 number = self._lib.cuda.get_current_stream().ptr
@@ -145,19 +152,23 @@ class DeviceRanges(Ranges):
         """Calls append or update of C, under the lock, with factors whose positions come first."""
         if not len(factors):
             return
-        stack = factors.reshape((len(factors), self._count, self._side, self._side)).swapaxes(0, 1)
-        assert self._row is not None
-        self._row.on_stream(self._stream())
+        shape = (self._count, self._side, self._side)
+        if len(factors) == 1:
+            stack = factors.reshape((shape[0], 1, *shape[1:]))
+        else:
+            stack = factors.reshape((len(factors), *shape)).swapaxes(0, 1)
+        assert self._small is not None
+        self._small.on_stream(self._stream())
         if method(self._seen(stack), *arguments) is NotImplemented:
             stack = stack.contiguous() if self._is_torch else self._lib.ascontiguousarray(stack)
             if method(self._seen(stack), *arguments) is NotImplemented:
                 raise BufferError("expected arrays that can be read")
 
     def _length(self) -> int:
-        return self._end - self._first if self._row is None else self._row.describe()[0]
+        return self._end - self._first if self._small is None else self._small.describe()[0]
 
     def _product(self, row: _mmchain.Ranges, first: int, end: Optional[int]) -> Any:
-        out = self._new(1)[0]
+        out = self._new()
         view = out.reshape((self._count, 1, self._side, self._side))
         with self._lock:
             length = self._length()
@@ -181,9 +192,13 @@ class DeviceRanges(Ranges):
             raise ValueError(f"{name}: expected an array on {self._like.device}, got {array.device}")
         if not self._is_torch:
             return array
-        if array.requires_grad and self._lib.is_grad_enabled():
-            raise ValueError(f"{name}: expected tensors that require no gradients")
-        return array.detach().resolve_conj().resolve_neg()
+        if array.requires_grad:
+            if self._lib.is_grad_enabled():
+                raise ValueError(f"{name}: expected tensors that require no gradients")
+            array = array.detach()
+        if array.is_conj() or array.is_neg():
+            array = array.resolve_conj().resolve_neg()
+        return array
 
     def _read(self, name: str, array: Any, ndim: int) -> Any:
         """As Ranges does; the positions come first."""
@@ -203,8 +218,8 @@ class DeviceRanges(Ranges):
             read = read.to(wide) if self._is_torch else read.astype(wide)
         return read if ndim == 2 else self._lib.moveaxis(read, -3, 0)
 
-    def _new(self, count: int) -> Any:
-        shape = (count, *self._batch, self._side, self._side)
+    def _new(self, *count: int) -> Any:
+        shape = (*count, *self._batch, self._side, self._side)
         if self._is_torch:
             return self._like.new_empty(shape, dtype=self._dtype)
         return self._lib.empty(shape, self._dtype)
@@ -316,20 +331,20 @@ class DeviceRanges(Ranges):
 
     def _describe(self) -> Tuple[int, int, int, int]:
         with self._lock:
-            if self._row is not None:
-                return self._row.describe()
+            if self._small is not None:
+                return self._small.describe()
             held = sum(level.values.nbytes for level in self._levels)
             return self._end - self._first, 2, self._computed, held
 
     def product(self, i: int = 0, j: Optional[int] = None) -> Any:
         first = operator.index(i)
-        if self._row is not None:
-            return self._product(self._row, first, None if j is None else operator.index(j))
+        if self._small is not None:
+            return self._product(self._small, first, None if j is None else operator.index(j))
         with self._lock:
             length = self._end - self._first
             end = length if j is None else operator.index(j)
             self._check_range(first, end, length)
-            out = self._new(1)[0]
+            out = self._new()
             if first == end:
                 out[...] = 0
                 for d in range(self._side):
@@ -364,8 +379,8 @@ class DeviceRanges(Ranges):
             for number in indices:
                 if not 0 <= number < length:
                     raise IndexError(f"i: expected 0 <= i < {length}, got {number}")
-            if self._row is not None:
-                return self._give(self._row.update, factors, indices)
+            if self._small is not None:
+                return self._give(self._small.update, factors, indices)
             chosen: Dict[int, int] = {number: k for k, number in enumerate(indices)}
             factors_of_row = self._levels[0] if chosen else None
             for number, k in chosen.items():
@@ -387,8 +402,8 @@ class DeviceRanges(Ranges):
 
     def _add(self, factors: Any) -> None:
         with self._lock:
-            if self._row is not None:
-                return self._give(self._row.append, factors, len(factors))
+            if self._small is not None:
+                return self._give(self._small.append, factors, len(factors))
             self._reserve(self._end - self._first + len(factors))
             nodes = range(self._end, self._end + len(factors))
             for piece in self._pieces(nodes, self._levels[0].slots) if len(nodes) else []:
@@ -402,8 +417,8 @@ class DeviceRanges(Ranges):
             length = self._length()
             if not 0 <= number <= length:
                 raise IndexError(f"count: expected 0 to {length}, got {number}")
-            if self._row is not None:
-                self._row.pop_front(number)
+            if self._small is not None:
+                self._small.pop_front(number)
             else:
                 self._first += number
 

@@ -257,12 +257,29 @@ def test_jax(rng):
 # ---- on a device ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_random_order_on_a_device(rng, device):
-    """The tree in Python, by tensors of either kind of device, against NumPy's products."""
+@pytest.fixture
+def rows_of_c(monkeypatch):
+    """Has DeviceRanges leave tensors of the host to C, as it leaves those of a GPU."""
+    from mmchain import _mmchain
+    from mmchain._ranges_device import DeviceRanges, _names
+
+    def small(self):
+        name = _names[str(self._dtype).rpartition(".")[2]]
+        return _mmchain.Ranges(name, self._side, self._count, "cpu", None)
+
+    monkeypatch.setattr(DeviceRanges, "_open", small)
+    monkeypatch.setattr(DeviceRanges, "_stream", lambda self: 0)
+
+
+@pytest.mark.parametrize("device", ["cpu", "c", "cuda"])
+def test_random_order_on_a_device(rng, device, request):
+    """By tensors of either kind of device, against NumPy's products: the tree in Python, and C's."""
     torch = pytest.importorskip("torch")
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("no GPU")
+    if device == "c":
+        request.getfixturevalue("rows_of_c")
+        device = "cpu"
     from mmchain._ranges_device import DeviceRanges
 
     def there(array):
@@ -303,8 +320,11 @@ def test_random_order_on_a_device(rng, device):
     assert near(ranges.product().cpu(), product(row, n), len(row))
 
 
-def test_a_row_on_a_device(rng):
+@pytest.mark.parametrize("by_c", [False, True])
+def test_a_row_on_a_device(rng, by_c, request):
     torch = pytest.importorskip("torch")
+    if by_c:
+        request.getfixturevalue("rows_of_c")
     from mmchain._ranges_device import DeviceRanges
 
     stack = torch.from_numpy(orthogonal(rng, 2, 1000, 4, 4))
