@@ -23,9 +23,10 @@ mmc_status mmci_place_create(const mmci_plan *plan, const mmci_device_ops *ops, 
   out->blames = mmci_alloc_zeroed(products, sizeof *out->blames);
   out->here = mmci_alloc_zeroed(n + 1, sizeof *out->here);
   out->brought = mmci_alloc_zeroed(n, sizeof *out->brought);
+  out->same = mmci_alloc_zeroed(n, sizeof *out->same);
   out->told = mmci_alloc_zeroed(products, sizeof *out->told);
   if (out->kept == NULL || out->blames == NULL || out->here == NULL || out->brought == NULL ||
-      out->told == NULL)
+      out->same == NULL || out->told == NULL)
     return mmci_fail_nomem(error, products * sizeof *out->kept);
   void *pivots = NULL;
   mmc_status status = ops->alloc(device, bytes, &pivots, error);
@@ -42,6 +43,7 @@ void mmci_place_destroy(mmci_structured_place *place) {
   free(place->blames);
   free(place->here);
   free((void *)place->brought);
+  free(place->same);
   free(place->told);
 }
 
@@ -86,15 +88,15 @@ static int32_t first_same(const mmc_matrix *factors, int32_t i) {
   return i;
 }
 
-/* Takes room for n factors and the result as far as they are on the host; in offsets is where. */
+/* Takes room for the factors and the result as far as they are on the host. */
 static mmc_status take_room(mmci_structured_place *place, const mmc_matrix *factors,
                             const mmc_matrix *out, mmci_error *error) {
   const int32_t n = place->plan->chain->n;
   uint64_t bytes = 0;
   for (int32_t i = 0; i <= n; i++) {
     const mmc_matrix *x = i < n ? &factors[i] : out;
-    if (x->location == MMC_HOST && (i == n || first_same(factors, i) == i))
-      bytes += bytes_of(place, x);
+    if (x->location == MMC_HOST && (i == n || place->same[i] == i))
+      bytes = mmci_bytes_add(bytes, bytes_of(place, x));
   }
   if (bytes <= place->room_bytes) return MMC_OK;
   if (place->room != NULL) {
@@ -113,8 +115,14 @@ static mmc_status take_room(mmci_structured_place *place, const mmc_matrix *fact
   return MMC_OK;
 }
 
-void mmci_place_begin(mmci_structured_place *place) {
-  for (int32_t i = 0; place->on_device && i < place->plan->chain->n; i++) place->brought[i] = NULL;
+mmc_status mmci_place_begin(mmci_structured_place *place, const mmc_matrix *factors,
+                            const mmc_matrix *out, mmci_error *error) {
+  if (!place->on_device) return MMC_OK;
+  for (int32_t i = 0; i < place->plan->chain->n; i++) {
+    place->brought[i] = NULL;
+    place->same[i] = first_same(factors, i);
+  }
+  return take_room(place, factors, out, error);
 }
 
 mmc_status mmci_place_bring(mmci_structured_place *place, const mmc_matrix *factors,
@@ -125,10 +133,10 @@ mmc_status mmci_place_bring(mmci_structured_place *place, const mmc_matrix *fact
   uint64_t offset = 0;
   place->asked = 0;
   place->is_asked = false;
-  mmc_status status = take_room(place, factors, out, error);
+  mmc_status status = MMC_OK;
   for (int32_t i = 0; i < n && status == MMC_OK; i++) {
     const mmc_matrix x = mmci_matrix_of_batch(&factors[i], chain->dtype, number);
-    const int32_t same = first_same(factors, i);
+    const int32_t same = place->same[i];
     place->here[i] = x;
     if (x.location != MMC_HOST) continue;
     place->here[i] = place->here[same];

@@ -42,6 +42,7 @@ typedef struct mmci_structured_place {
   uint64_t room_bytes;
   mmc_matrix *here;     /* n + 1 matrices as they are read, the result last */
   const void **brought; /* n: what the room has of each factor */
+  int32_t *same;        /* n: the first factor that is the same matrix */
   bool to_host;         /* the result goes to the host */
 } mmci_structured_place;
 
@@ -51,8 +52,9 @@ mmc_status mmci_place_create(const mmci_plan *plan, const mmci_device_ops *ops, 
 void mmci_place_destroy(mmci_structured_place *place);
 
 /* Bring a chain's matrices to where they are multiplied. begin forgets those of the execution
- * before; *here becomes the factors, with the result behind them. */
-void mmci_place_begin(mmci_structured_place *place);
+ * before, and takes room for these; *here becomes the factors, with the result behind them. */
+mmc_status mmci_place_begin(mmci_structured_place *place, const mmc_matrix *factors,
+                            const mmc_matrix *out, mmci_error *error);
 mmc_status mmci_place_bring(mmci_structured_place *place, const mmc_matrix *factors,
                             const mmc_matrix *out, int64_t number, const mmc_matrix **here,
                             mmci_error *error);

@@ -773,8 +773,7 @@ static mmc_status run_chain(mmci_structured_run *run, const mmc_matrix *factors,
 static mmc_status run_chains(mmci_structured_run *run, const mmc_matrix *factors,
                              const mmc_matrix *out, mmci_error *error) {
   const mmc_chain *chain = run->steps.plan->chain;
-  mmc_status status = MMC_OK;
-  mmci_place_begin(&run->place);
+  mmc_status status = mmci_place_begin(&run->place, factors, out, error);
   for (int64_t i = 0; i < chain->batch && status == MMC_OK; i++)
     status = run_chain(run, factors, out, i, error);
   return status;
