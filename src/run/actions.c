@@ -271,9 +271,8 @@ static void note_span(const mmci_actions *actions, int32_t s, double *done, doub
   *done += own;
 }
 
-/* Says which product has exceeded its dtype; its factors are counted from 1. */
-static void name_overflow(const mmci_actions *actions, const mmci_action *action,
-                          mmci_error *error) {
+void mmci_actions_name_overflow(const mmci_actions *actions, const mmci_action *action,
+                                mmci_error *error) {
   const mmci_plan_step *step = &actions->plan->steps[action->step];
   const mmci_error inner = *error;
   mmci_fail(error, inner.status, "checked: the product of factors %" PRId32 " to %" PRId32 ", %s",
@@ -290,7 +289,7 @@ mmc_status mmci_actions_enqueue(const mmci_actions *actions, mmci_queue *queue, 
     if (x->group != NULL) status = mmci_actions_enqueue_group(actions, x, queue, error);
     for (int c = 0; c < x->call_count && status == MMC_OK; c++)
       status = mmci_call_enqueue(actions, queue, x, &x->calls[c], error);
-    if (status == MMC_E_OVERFLOW) name_overflow(actions, x, error);
+    if (status == MMC_E_OVERFLOW) mmci_actions_name_overflow(actions, x, error);
     if (status == MMC_OK && mmci_interrupted())
       status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped between products");
   }

@@ -106,6 +106,9 @@ mmc_status mmci_actions_enqueue_group(const mmci_actions *actions, const mmci_ac
 mmc_status mmci_call_enqueue(const mmci_actions *actions, mmci_queue *queue, const mmci_action *x,
                              const mmci_call *call, mmci_error *error);
 mmc_status mmci_actions_enqueue(const mmci_actions *actions, mmci_queue *queue, mmci_error *error);
+/* Lets an error say which product has exceeded its dtype; its factors are counted from 1. */
+void mmci_actions_name_overflow(const mmci_actions *actions, const mmci_action *action,
+                                mmci_error *error);
 
 bool mmci_gemm_same(const mmci_gemm *x, const mmci_gemm *y);
 

@@ -475,6 +475,7 @@ static mmc_status enqueue_all(mmci_resident *r, const mmc_matrix *out, mmci_erro
     status = await_operands(r, s, error);
     if (status == MMC_OK)
       status = (r->cuts[s].axis != MMCI_PIECE ? multiply_cut : multiply_whole)(r, s, out, error);
+    if (status == MMC_E_OVERFLOW) mmci_actions_name_overflow(actions, &actions->actions[s], error);
     mmci_event *step_done = r->step_done[actions->actions[s].step];
     if (status == MMC_OK && step_done != NULL)
       status = r->async->event_record(queue_of(r, s), step_done, error);
