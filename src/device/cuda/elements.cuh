@@ -115,24 +115,28 @@ struct mmci_bf16_element {
 #endif
 };
 
+/* The cases of a switch over a dtype, for those that have products with structure. */
+#define MMCI_FULL_ELEMENT_CASES(CALL)         \
+  case MMC_F32:                               \
+    return CALL(mmci_real_element<float>);    \
+  case MMC_F64:                               \
+    return CALL(mmci_real_element<double>);   \
+  case MMC_C64:                               \
+    return CALL(mmci_complex_element<float>); \
+  case MMC_C128:                              \
+    return CALL(mmci_complex_element<double>);
+
 /* Returns CALL(Element) for the element of dtype, or says in error that there is none. */
-#define MMCI_FOR_ELEMENT(dtype, error, CALL)     \
-  switch (dtype) {                               \
-    case MMC_F32:                                \
-      return CALL(mmci_real_element<float>);     \
-    case MMC_F64:                                \
-      return CALL(mmci_real_element<double>);    \
-    case MMC_C64:                                \
-      return CALL(mmci_complex_element<float>);  \
-    case MMC_C128:                               \
-      return CALL(mmci_complex_element<double>); \
-    case MMC_F16:                                \
-      return CALL(mmci_f16_element);             \
-    case MMC_BF16:                               \
-      return CALL(mmci_bf16_element);            \
-    default:                                     \
-      break;                                     \
-  }                                              \
+#define MMCI_FOR_ELEMENT(dtype, error, CALL) \
+  switch (dtype) {                           \
+    MMCI_FULL_ELEMENT_CASES(CALL)            \
+    case MMC_F16:                            \
+      return CALL(mmci_f16_element);         \
+    case MMC_BF16:                           \
+      return CALL(mmci_bf16_element);        \
+    default:                                 \
+      break;                                 \
+  }                                          \
   return mmci_fail(error, MMC_E_ARG, "dtype: expected one of mmc_dtype, got %d", (int)dtype)
 
 #endif

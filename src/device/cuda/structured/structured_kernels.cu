@@ -164,20 +164,21 @@ __global__ void __launch_bounds__(THREADS) invert_elements(T *z, int64_t n, int6
   }
 }
 
-/* One block; each thread finds its first zero. */
+/* One block; each thread finds its first zero, and the least of them is found by halves. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
     find_first_zero(const T *d, int64_t count, int64_t step, int32_t *pivot) {
   __shared__ int64_t first[THREADS];
   const int thread = (int)threadIdx.x;
-  first[thread] = count;
-  for (int64_t i = thread; i < count && first[thread] == count; i += THREADS)
-    if (is_zero(d[i * step])) first[thread] = i;
-  __syncthreads();
-  if (thread != 0) return;
-  int64_t least = count;
-  for (int t = 0; t < THREADS; t++) least = first[t] < least ? first[t] : least;
-  *pivot = least < count ? (int32_t)(least + 1) : 0;
+  int64_t mine = count;
+  for (int64_t i = thread; i < count; i += THREADS) /* no element waits for the one before */
+    if (is_zero(d[i * step]) && i < mine) mine = i;
+  first[thread] = mine;
+  for (int half = THREADS / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread < half && first[thread + half] < first[thread]) first[thread] = first[thread + half];
+  }
+  if (thread == 0) *pivot = first[0] < count ? (int32_t)(first[0] + 1) : 0;
 }
 
 template <typename T>
@@ -278,90 +279,88 @@ struct Launch {
   }
 };
 
-}  // namespace
+/* Returns what call makes of the element of a dtype that has products with structure. */
+template <typename Call>
+mmc_status for_element(mmc_dtype dtype, mmci_error *error, Call call) {
+#define CALL(Element) call(Element())
+  switch (dtype) {
+    MMCI_FULL_ELEMENT_CASES(CALL)
+    default:
+      return mmci_fail(error, MMC_E_ARG, "dtype: expected f32, f64, c64 or c128, got %d",
+                       (int)dtype);
+  }
+#undef CALL
+}
 
-/* Returns CALL(Element) for the dtypes that have products with structure. */
-#define MMCI_FOR_FULL_ELEMENT(dtype, error, CALL) \
-  switch (dtype) {                                \
-    case MMC_F32:                                 \
-      return CALL(mmci_real_element<float>);      \
-    case MMC_F64:                                 \
-      return CALL(mmci_real_element<double>);     \
-    case MMC_C64:                                 \
-      return CALL(mmci_complex_element<float>);   \
-    case MMC_C128:                                \
-      return CALL(mmci_complex_element<double>);  \
-    default:                                      \
-      break;                                      \
-  }                                               \
-  return mmci_fail(error, MMC_E_ARG, "dtype: expected f32, f64, c64 or c128, got %d", (int)dtype)
+}  // namespace
 
 extern "C" mmc_status mmci_cuda_mirror(cudaStream_t stream, mmc_dtype dtype, void *z, int64_t n,
                                        int64_t ld, bool from_late, bool conj, mmci_error *error) {
-#define CALL(Element) \
-  launch_squares<Element::Stored>(stream, z, n, ld, from_late, conj, false, error)
-  MMCI_FOR_FULL_ELEMENT(dtype, error, CALL);
-#undef CALL
+  return for_element(dtype, error, [&](auto element) {
+    return launch_squares<typename decltype(element)::Stored>(stream, z, n, ld, from_late, conj,
+                                                              false, error);
+  });
 }
 
 extern "C" mmc_status mmci_cuda_transpose_square(cudaStream_t stream, mmc_dtype dtype, void *z,
                                                  int64_t n, int64_t ld, mmci_error *error) {
-#define CALL(Element) launch_squares<Element::Stored>(stream, z, n, ld, true, true, true, error)
-  MMCI_FOR_FULL_ELEMENT(dtype, error, CALL);
-#undef CALL
+  return for_element(dtype, error, [&](auto element) {
+    return launch_squares<typename decltype(element)::Stored>(stream, z, n, ld, true, true, true,
+                                                              error);
+  });
 }
 
 extern "C" mmc_status mmci_cuda_scale(cudaStream_t stream, mmc_dtype dtype,
                                       const mmci_device_lines *z, const void *b, int64_t ldb,
                                       const mmci_diagonal *diagonal, bool divides,
                                       mmci_error *error) {
-#define CALL(Element) Launch<Element>::scale(stream, z, b, ldb, diagonal, divides, error)
-  MMCI_FOR_FULL_ELEMENT(dtype, error, CALL);
-#undef CALL
+  return for_element(dtype, error, [&](auto element) {
+    return Launch<decltype(element)>::scale(stream, z, b, ldb, diagonal, divides, error);
+  });
 }
 
 extern "C" mmc_status mmci_cuda_find_zero(cudaStream_t stream, mmc_dtype dtype,
                                           const mmci_diagonal *diagonal, int32_t *pivot,
                                           mmci_error *error) {
-#define CALL(Element) Launch<Element>::find_zero(stream, diagonal, pivot, error)
-  MMCI_FOR_FULL_ELEMENT(dtype, error, CALL);
-#undef CALL
+  return for_element(dtype, error, [&](auto element) {
+    return Launch<decltype(element)>::find_zero(stream, diagonal, pivot, error);
+  });
 }
 
 extern "C" mmc_status mmci_cuda_identity(cudaStream_t stream, mmc_dtype dtype, void *z, int64_t n,
                                          int64_t ld, mmci_error *error) {
-#define CALL(Element) Launch<Element>::identity(stream, z, n, ld, error)
-  MMCI_FOR_FULL_ELEMENT(dtype, error, CALL);
-#undef CALL
+  return for_element(dtype, error, [&](auto element) {
+    return Launch<decltype(element)>::identity(stream, z, n, ld, error);
+  });
 }
 
 extern "C" mmc_status mmci_cuda_invert_diagonal(cudaStream_t stream, mmc_dtype dtype, void *z,
                                                 int64_t n, int64_t ld, mmci_error *error) {
-#define CALL(Element) Launch<Element>::invert(stream, z, n, ld, error)
-  MMCI_FOR_FULL_ELEMENT(dtype, error, CALL);
-#undef CALL
+  return for_element(dtype, error, [&](auto element) {
+    return Launch<decltype(element)>::invert(stream, z, n, ld, error);
+  });
 }
 
 extern "C" mmc_status mmci_cuda_find_ones(cudaStream_t stream, mmc_dtype dtype, const void *p,
                                           int64_t n, int64_t ld, bool of_places, int64_t *index,
                                           mmci_error *error) {
-#define CALL(Element) Launch<Element>::find(stream, p, n, ld, of_places, index, error)
-  MMCI_FOR_FULL_ELEMENT(dtype, error, CALL);
-#undef CALL
+  return for_element(dtype, error, [&](auto element) {
+    return Launch<decltype(element)>::find(stream, p, n, ld, of_places, index, error);
+  });
 }
 
 extern "C" mmc_status mmci_cuda_gather(cudaStream_t stream, mmc_dtype dtype,
                                        const mmci_device_lines *z, const void *b, int64_t ldb,
                                        const int64_t *index, bool along, mmci_error *error) {
-#define CALL(Element) Launch<Element>::gather(stream, z, b, ldb, index, along, error)
-  MMCI_FOR_FULL_ELEMENT(dtype, error, CALL);
-#undef CALL
+  return for_element(dtype, error, [&](auto element) {
+    return Launch<decltype(element)>::gather(stream, z, b, ldb, index, along, error);
+  });
 }
 
 extern "C" mmc_status mmci_cuda_band(cudaStream_t stream, mmc_dtype dtype,
                                      const mmci_device_lines *z, const void *b, int64_t ldb,
                                      const mmci_device_band *m, bool along, mmci_error *error) {
-#define CALL(Element) Launch<Element>::band(stream, z, b, ldb, m, along, error)
-  MMCI_FOR_FULL_ELEMENT(dtype, error, CALL);
-#undef CALL
+  return for_element(dtype, error, [&](auto element) {
+    return Launch<decltype(element)>::band(stream, z, b, ldb, m, along, error);
+  });
 }
