@@ -500,7 +500,7 @@ static int multiply_sparse(cli_call *call, const multiplication *job, int count,
 
 static int multiply_files(cli_call *call, multiplication *job, int count, char **arguments) {
   if (count == 0) return cli_fail(call, CLI_BAD, "expected factors, as in A.npy B.npy:T");
-  if (may_be_sparse(job) && cli_sparse_is_meant(call, count, arguments))
+  if (may_be_sparse(job) && cli_sparse_is_meant(call, job->check, count, arguments))
     return multiply_sparse(call, job, count, arguments);
   int result = check_options(call, job);
   if (result != CLI_DONE) return result;

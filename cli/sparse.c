@@ -36,6 +36,7 @@ typedef struct work {
   mmc_dtype dtype;
   int64_t n;
   mmc_sparse_factor factors[FACTORS_MAX];
+  uint32_t traits[FACTORS_MAX];
   const source *of[FACTORS_MAX];                /* the file of each factor */
   int64_t rows[FACTORS_MAX], cols[FACTORS_MAX]; /* sides after the op */
   bool row, column;                             /* the result keeps its rows, its columns */
@@ -52,19 +53,24 @@ static char *name_of(const char *argument, const cli_factor_spec *spec) {
   return strndup(argument, spec->name_length);
 }
 
-bool cli_sparse_is_meant(cli_call *call, int count, char **arguments) {
-  bool any = false;
+bool cli_sparse_is_meant(cli_call *call, bool check, int count, char **arguments) {
+  bool any = false, said = false;
+  cli_factor_spec spec;
   for (int i = 0; i < count; i++) {
-    cli_factor_spec spec;
     if (cli_is_group(arguments[i]) || strcmp(arguments[i], "-") == 0) return false;
     if (strstr(arguments[i], ".npz") == NULL && strstr(arguments[i], ".mtx") == NULL) continue;
-    if (cli_factor_read(call, arguments[i], &spec) != CLI_DONE || spec.traits != 0 || spec.each)
-      return false;
+    if (cli_factor_read(call, arguments[i], &spec) != CLI_DONE) return false;
     char *name = name_of(arguments[i], &spec);
-    any = any || (name != NULL && mmc_sparse_is_file(call->context, name));
+    const bool is_sparse = name != NULL && mmc_sparse_is_file(call->context, name);
     free(name);
+    if (is_sparse && (spec.traits != 0 || spec.each)) return false;
+    any = any || is_sparse;
   }
-  return any;
+  for (int i = 0; i < count && any; i++) {
+    if (cli_factor_read(call, arguments[i], &spec) != CLI_DONE || spec.each) return false;
+    said = said || spec.traits != 0;
+  }
+  return any && !(said && check);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -74,9 +80,8 @@ static int open_source(cli_call *call, const char *argument, const cli_factor_sp
   s->name = name_of(argument, spec);
   if (s->name == NULL || (s->file_path = cli_file_part(s->name)) == NULL)
     return cli_fail_memory(call, "a file name takes", 1.0);
-  if (spec->traits != 0 || spec->each)
-    return cli_fail(call, CLI_BAD,
-                    "%s: expected no more than an op and a power beside sparse factors", argument);
+  if (spec->each)
+    return cli_fail(call, CLI_BAD, "%s: expected no stack of factors beside sparse ones", argument);
   cli_stamp_take(s->file_path, &s->stamp);
   if (mmc_sparse_is_file(call->context, s->name)) {
     mmc_status status = mmc_sparse_open(call->context, s->name, &s->sparse);
@@ -166,6 +171,7 @@ static int place_factors(cli_call *call, char **arguments, work *w) {
     for (int64_t t = 0; t < w->specs[i].times; t++, w->n++) {
       const source *s = &w->sources[i];
       w->of[w->n] = s;
+      w->traits[w->n] = w->specs[i].traits;
       w->factors[w->n] = (mmc_sparse_factor){.csr = s->sparse != NULL ? &s->csr : NULL,
                                              .dense = s->sparse != NULL ? NULL : &s->matrix,
                                              .op = w->specs[i].op};
@@ -256,6 +262,7 @@ static int check_output(cli_call *call, const work *w) {
 static int make_plan(cli_call *call, work *w) {
   mmc_sparse_options options = w->job->options;
   options.dense_result = w->dense;
+  options.traits = w->traits;
   mmc_status status =
       mmc_sparse_chain_create(call->context, w->dtype, w->n, w->factors, &options, &w->chain);
   if (status != MMC_OK) return cli_fail_status(call, status, "");

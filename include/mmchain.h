@@ -1106,19 +1106,22 @@ typedef struct mmc_sparse_chain mmc_sparse_chain;
 
 typedef struct mmc_sparse_options {
   size_t size;
-  const char *device;    /* as in mmc_plan_options, with memory of the host; NULL means "cpu" */
-  const char *objective; /* "flops" or "time"; NULL means "flops" */
-  const char *solver;    /* "auto" or "left-to-right"; NULL means "auto" */
-  bool dense_result;     /* whether the result is to be dense */
+  const char *device;     /* as in mmc_plan_options, with memory of the host; NULL means "cpu" */
+  const char *objective;  /* "flops" or "time"; NULL means "flops" */
+  const char *solver;     /* "auto" or "left-to-right"; NULL means "auto" */
+  bool dense_result;      /* whether the result is to be dense */
+  const uint32_t *traits; /* n sets of MMC_ traits, 0 for a sparse factor; NULL: nothing is said */
 } mmc_sparse_options;
 #define MMC_SPARSE_OPTIONS_INIT \
-  { sizeof(mmc_sparse_options), NULL, NULL, NULL, false }
+  { sizeof(mmc_sparse_options), NULL, NULL, NULL, false, NULL }
 
 /* CONSTRUCTOR. Plans the product of 1 to 64 factors, of f32, f64, c64 or c128. The nonzeros of
  * every product are estimated by the paths through its factors, counted from both ends in one
  * passage over those of a factor for every sub-chain, and all orders are weighed; with "time" also
- * whether a product is held sparse or dense. The context must outlive it; factors are not kept.
- * Returns: E_ARG (the message names the factor), E_NOMEM, E_UNSUPPORTED. */
+ * whether a product is held sparse or dense. A dense factor of which MMC_INVERSE is said is solved
+ * with, by what else is said of it, or its inverse is formed where that is cheaper. The context
+ * must outlive it; factors and traits are not kept. Returns: E_ARG (the message names the factor),
+ * E_NOMEM, E_UNSUPPORTED. */
 MMC_API mmc_status mmc_sparse_chain_create(mmc_context *context, mmc_dtype dtype, int64_t n,
                                            const mmc_sparse_factor *factors,
                                            const mmc_sparse_options *options,
@@ -1133,8 +1136,8 @@ MMC_API double mmc_sparse_chain_multiplications(const mmc_sparse_chain *chain);
  * be others, for which the order was not chosen. With dense_result the product goes to dense, which
  * must not overlap a factor, and sparse is NULL; else dense is NULL and *sparse becomes the
  * product, the caller's. Places that are not stored are zeros, so that NaN and Inf in what they
- * meet do not pass through them. Returns: E_ARG (the message names the factor), E_NOMEM, E_DEVICE,
- * E_UNSUPPORTED. */
+ * meet do not pass through them. Returns: E_ARG (the message names the factor, also one that is
+ * singular or not definite), E_NOMEM, E_DEVICE, E_UNSUPPORTED. */
 MMC_API mmc_status mmc_sparse_chain_execute(mmc_sparse_chain *chain,
                                             const mmc_sparse_factor *factors,
                                             const mmc_matrix *dense, mmc_sparse **sparse);

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 from . import _mmchain
 from ._plan import dtype_name
-from ._structure import Factor, Group, splice
+from ._structure import Factor, Group, has_no_inverse, splice
 from ._types import Device
 
 
@@ -34,9 +36,19 @@ def is_sparse(items: Any) -> bool:
         return False
     if not isinstance(items, (list, tuple)):
         return False
-    return any(
-        _is_scipy(item.array if isinstance(item, Factor) else item) or _is_torch_sparse(item) for item in items
-    )
+    return any(map(_is_or_has_sparse, items))
+
+
+def _is_or_has_sparse(item: Any) -> bool:
+    if isinstance(item, Group):
+        return is_sparse(item.factors)
+    array = item.array if isinstance(item, Factor) else item
+    return _is_scipy(array) or _is_torch_sparse(array)
+
+
+def _turned(words: Tuple[str, ...]) -> Tuple[str, ...]:
+    other = {"lower": "upper", "upper": "lower"}
+    return tuple(other.get(word, word) for word in words)
 
 
 class _Chain:
@@ -45,10 +57,12 @@ class _Chain:
     def __init__(self, items: Sequence[Any]):
         self.torch = any(_is_torch(item) for item in items)
         plain = [self._without_words(item) for item in items]
+        self._words = [self._words_of(item) for item in items]
         self._check_kinds(plain)
         arrays = [item if self._is_sparse(item) else self._dense(item) for item in plain]
         self.dense = not all(self._is_sparse(item) for item in plain)
         self.dtype = self._dtype(arrays)
+        self.stack = np.broadcast_shapes(*(a.shape[:-2] for a in arrays if isinstance(a, np.ndarray)))
         self.newer = any(_is_scipy(item) and type(item).__name__.endswith("_array") for item in plain)
         self.row = self.column = True
         self.device = next((item.device for item in plain if _is_torch(item)), None)
@@ -60,12 +74,27 @@ class _Chain:
 
     @staticmethod
     def _without_words(item: Any) -> Any:
-        if isinstance(item, Group) or (isinstance(item, Factor) and item.inverse):
-            raise TypeError("arrays: expected no inverses beside sparse factors")
+        if isinstance(item, Group):
+            product = sys.modules[__package__].multi_dot(item.factors)
+            if _is_scipy(product):
+                return product.toarray()
+            return product.to_dense() if _is_torch_sparse(product) else product
         if not isinstance(item, Factor):
             return item
         array = item.array if item.op == "N" else item.array.T
         return array.conj() if item.op == "H" else array
+
+    @staticmethod
+    def _words_of(item: Any) -> Tuple[str, ...]:
+        """What is said of the item after its op; a group is a matrix of which nothing is known."""
+        if isinstance(item, Group):
+            return ("inv",)
+        if not isinstance(item, Factor):
+            return ()
+        words = (*item.words, *(("inv",) if item.inverse else ()))
+        if words and _is_torch_sparse(item.array):
+            raise TypeError("arrays: expected nothing said of a sparse factor, give a dense one: to_dense()")
+        return words if item.op == "N" else _turned(words)
 
     @staticmethod
     def _is_sparse(item: Any) -> bool:
@@ -84,7 +113,7 @@ class _Chain:
 
     def _dense(self, item: Any) -> Any:
         array = item.detach().resolve_conj().resolve_neg().numpy() if self.torch else np.asarray(item)
-        if array.ndim not in (1, 2):
+        if array.ndim == 0:
             raise ValueError(f"{array.ndim}-dimensional array given. Array must be two-dimensional")
         return array
 
@@ -137,10 +166,14 @@ class _Chain:
                     raise ValueError("1-dimensional array given. Array must be two-dimensional")
                 self.row, self.column = self.row and number != 0, self.column and number != last
                 array = array.reshape((1, -1) if number == 0 else (-1, 1))
-            rows, columns = array.shape
-            turned = array.flags.f_contiguous and not array.flags.c_contiguous
+            rows, columns = array.shape[-2:]
+            stacked = array.ndim > 2
+            if stacked:
+                array = np.broadcast_to(array, (*self.stack, rows, columns))
+            turned = not stacked and array.flags.f_contiguous and not array.flags.c_contiguous
             view = np.ascontiguousarray(array.T if turned else array, self.dtype)
-            self.factors.append((*view.shape, turned, view))
+            words = self._words[number]
+            self.factors.append((*view.shape[-2:], turned, _turned(words) if turned else words, stacked, view))
         if self._shapes and self._shapes[-1][1] != rows:
             before = self._shapes[-1]
             raise ValueError(
@@ -155,18 +188,27 @@ class _Chain:
 
 def _call(chain: _Chain, objective: str, device: Optional[str], out: Any, explains: bool) -> Any:
     target = None if out is None else (*chain.shape, out)
-    return _mmchain.sparse(
-        dtype_name(chain.dtype), chain.factors, objective, device, target, chain.dense, explains
-    )
+    count = math.prod(chain.stack)
+    if count == 0 and not explains:
+        return None
+    try:
+        return _mmchain.sparse(
+            dtype_name(chain.dtype), chain.factors, count, objective, device, target, chain.dense, explains
+        )
+    except ValueError as error:
+        if has_no_inverse(error):
+            raise LinAlgError(str(error)) from None
+        raise
 
 
 def _squeezed(chain: _Chain, result: Any) -> Any:
     shape = ([chain.shape[0]] if chain.row else []) + ([chain.shape[1]] if chain.column else [])
+    shape = [*chain.stack, *shape]
     return result.reshape(shape) if shape else result.reshape(())[()]
 
 
 def _multiply_to_dense(chain: _Chain, out: Any, objective: str, device: Optional[str]) -> Any:
-    result = np.empty(chain.shape, chain.dtype)
+    result = np.empty((*chain.stack, *chain.shape), chain.dtype)
     _call(chain, objective, device, result, False)
     result = _squeezed(chain, result)
     if chain.torch:

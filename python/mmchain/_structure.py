@@ -58,7 +58,7 @@ class Factor:
 
     def __init__(self, array: Any, words: Tuple[str, ...] = (), op: str = "N", inverse: bool = False):
         if type(array).__module__.startswith("scipy.sparse"):
-            raise TypeError("arrays: expected no inverse of a sparse matrix, and none that is called something")
+            raise TypeError("arrays: expected nothing said of a sparse factor, and no inverse of it: give a dense one, toarray()")
         self.array = array if _is_torch(array) or _is_cupy(array) else np.asarray(array)
         if self.array.ndim != 2:
             raise LinAlgError(

@@ -253,7 +253,8 @@ static PyMethodDef functions[] = {
      "how "
      "it is computed."},
     {"sparse", mmcp_sparse, METH_VARARGS,
-     "sparse(dtype, factors, objective, device, out, dense, explains): the product of factors of "
+     "sparse(dtype, factors, count, objective, device, out, dense, explains): the product of "
+     "factors of "
      "which some are sparse, as None when out, (rows, cols, array), was filled, else (index_bytes, "
      "indptr, indices, values); or how it is computed."},
     {"order", order, METH_O,

@@ -77,6 +77,9 @@ typedef struct call {
   int buffer_count;
   mmc_csr csr[MOST];
   mmc_matrix dense[MOST], out;
+  int64_t count;         /* of chains: matrices of a stack, one after the other */
+  bool is_stacked[MOST]; /* a dense factor has a matrix for each */
+  uint32_t traits[MOST];
   mmc_sparse_factor factors[MOST];
 } call;
 
@@ -112,20 +115,44 @@ static int read_sparse(call *c, Py_ssize_t i, PyObject *arrays[3], int index_byt
   return 0;
 }
 
-static int read_dense(call *c, PyObject *array, int flags, mmc_matrix *x) {
+static int read_dense(call *c, PyObject *array, int flags, int64_t count, mmc_matrix *x) {
   const Py_buffer *buffer = take_buffer(c, array, flags);
   if (buffer == NULL) return -1;
   x->data = buffer->buf;
   if (x->rows < 0 || x->cols < 0 ||
-      buffer->len != x->rows * x->cols * (Py_ssize_t)mmc_dtype_size(c->dtype)) {
+      buffer->len != count * x->rows * x->cols * (Py_ssize_t)mmc_dtype_size(c->dtype)) {
     PyErr_SetString(PyExc_ValueError, "arrays: a dense array is not as large as it is said to be");
     return -1;
   }
   return 0;
 }
 
-/* Reads (rows, cols, transposed, array) or (rows, cols, transposed, index_bytes, indptr, indices,
- * values). */
+/* Reads what is said of a dense factor; words that tell of no solver of its own are passed over. */
+static int read_words(PyObject *words, uint32_t *traits) {
+  static const struct {
+    const char *word;
+    uint32_t trait;
+  } known[] = {{"lower", MMC_LOWER},
+               {"upper", MMC_UPPER},
+               {"unit", MMC_UNIT},
+               {"diagonal", MMC_LOWER | MMC_UPPER},
+               {"spd", MMC_POSITIVE_DEFINITE},
+               {"inv", MMC_INVERSE}};
+  if (!PyTuple_Check(words)) {
+    PyErr_SetString(PyExc_TypeError, "sparse: expected a tuple of words");
+    return -1;
+  }
+  for (Py_ssize_t w = 0; w < PyTuple_GET_SIZE(words); w++) {
+    const char *word = PyUnicode_AsUTF8(PyTuple_GET_ITEM(words, w));
+    if (word == NULL) return -1;
+    for (size_t k = 0; k < sizeof known / sizeof known[0]; k++)
+      if (strcmp(word, known[k].word) == 0) *traits |= known[k].trait;
+  }
+  return 0;
+}
+
+/* Reads (rows, cols, transposed, words, is stacked, array) or (rows, cols, transposed, index_bytes,
+ * indptr, indices, values). */
 static int read_factor(call *c, Py_ssize_t i, PyObject *item) {
   long long rows, cols;
   int transposed, index_bytes;
@@ -134,12 +161,17 @@ static int read_factor(call *c, Py_ssize_t i, PyObject *item) {
     PyErr_SetString(PyExc_TypeError, "sparse: expected tuples");
     return -1;
   }
-  if (PyTuple_GET_SIZE(item) == 4) {
-    if (!PyArg_ParseTuple(item, "LLpO", &rows, &cols, &transposed, &arrays[0])) return -1;
+  if (PyTuple_GET_SIZE(item) == 6) {
+    int is_stacked;
+    if (!PyArg_ParseTuple(item, "LLpOpO", &rows, &cols, &transposed, &arrays[1], &is_stacked,
+                          &arrays[0]))
+      return -1;
+    c->is_stacked[i] = is_stacked;
+    if (read_words(arrays[1], &c->traits[i]) < 0) return -1;
     c->dense[i] = (mmc_matrix){.rows = rows, .cols = cols, .layout = MMC_ROW_MAJOR};
     c->factors[i] = (mmc_sparse_factor){.dense = &c->dense[i]};
     c->factors[i].op = transposed ? MMC_OP_T : MMC_OP_N;
-    return read_dense(c, arrays[0], PyBUF_SIMPLE, &c->dense[i]);
+    return read_dense(c, arrays[0], PyBUF_SIMPLE, is_stacked ? c->count : 1, &c->dense[i]);
   }
   if (!PyArg_ParseTuple(item, "LLpiOOO", &rows, &cols, &transposed, &index_bytes, &arrays[0],
                         &arrays[1], &arrays[2]))
@@ -171,15 +203,26 @@ static PyObject *explain(const mmc_sparse_chain *chain) {
   return result;
 }
 
+/* Goes from the matrices of one chain to those of the next. */
+static void advance(call *c) {
+  const Py_ssize_t size = (Py_ssize_t)mmc_dtype_size(c->dtype);
+  for (Py_ssize_t i = 0; i < c->n; i++)
+    if (c->is_stacked[i])
+      c->dense[i].data = (char *)c->dense[i].data + c->dense[i].rows * c->dense[i].cols * size;
+  c->out.data = (char *)c->out.data + c->out.rows * c->out.cols * size;
+}
+
 static PyObject *multiply(call *c, const mmc_sparse_options *options, bool explains) {
   mmc_sparse_chain *chain = NULL;
   mmc_sparse *sparse = NULL;
   PyThreadState *thread = mmcp_enter();
   mmc_status status =
       mmc_sparse_chain_create(mmcp.context, c->dtype, c->n, c->factors, options, &chain);
-  if (status == MMC_OK && !explains)
+  for (int64_t t = 0; t < c->count && status == MMC_OK && !explains; t++) {
+    if (t > 0) advance(c);
     status = mmc_sparse_chain_execute(chain, c->factors, options->dense_result ? &c->out : NULL,
                                       options->dense_result ? NULL : &sparse);
+  }
   mmcp_leave(thread);
   PyObject *result = NULL;
   if (status != MMC_OK)
@@ -205,8 +248,9 @@ static PyObject *read_and_multiply(call *c, PyObject *factors, PyObject *out,
     PyObject *array;
     if (!PyArg_ParseTuple(out, "LLO", &rows, &cols, &array)) return NULL;
     c->out = (mmc_matrix){.rows = rows, .cols = cols, .layout = MMC_ROW_MAJOR};
-    if (read_dense(c, array, PyBUF_WRITABLE, &c->out) < 0) return NULL;
+    if (read_dense(c, array, PyBUF_WRITABLE, c->count, &c->out) < 0) return NULL;
   }
+  options->traits = c->traits;
   return multiply(c, options, explains);
 }
 
@@ -215,12 +259,16 @@ PyObject *mmcp_sparse(PyObject *module, PyObject *args) {
   const char *dtype, *objective, *device;
   PyObject *factors, *out;
   int dense, explains;
-  if (!PyArg_ParseTuple(args, "sO!zzOpp", &dtype, &PyList_Type, &factors, &objective, &device, &out,
-                        &dense, &explains))
+  long long count;
+  if (!PyArg_ParseTuple(args, "sO!LzzOpp", &dtype, &PyList_Type, &factors, &count, &objective,
+                        &device, &out, &dense, &explains))
     return NULL;
+  if (count < 0 || (count != 1 && !dense))
+    return PyErr_Format(PyExc_ValueError, "sparse: expected one sparse result, got %lld", count);
   call *c = PyMem_Calloc(1, sizeof *c);
   if (c == NULL) return PyErr_NoMemory();
   PyObject *result = NULL;
+  c->count = count;
   mmc_sparse_options options = MMC_SPARSE_OPTIONS_INIT;
   options.objective = objective;
   options.device = device;

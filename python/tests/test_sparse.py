@@ -67,8 +67,6 @@ def test_what_is_wrong():
     s = sp.random(30, 40, 0.1, format="csr", random_state=1)
     with pytest.raises(ValueError, match="not aligned"):
         mmchain.multi_dot([s, s])
-    with pytest.raises(TypeError, match="inverses"):
-        mmchain.multi_dot([s, mmchain.inv(np.eye(40))])
     with pytest.raises(ValueError, match="out"):
         mmchain.multi_dot([s, s.T], out=np.empty((30, 30)))
     with pytest.raises(ValueError, match="objective"):
@@ -106,3 +104,66 @@ def test_torch():
         np.testing.assert_allclose(mmchain.multi_dot([t, x]).numpy(), s @ np.ones(40))
     with pytest.raises(TypeError, match="gradients"):
         mmchain.multi_dot([tensors["csr"], torch.ones(40, 2, dtype=torch.float64, requires_grad=True)])
+
+
+@pytest.mark.parametrize("objective", ["time", "flops"])
+@pytest.mark.parametrize("dtype", ["f", "d", "F", "D"])
+def test_inverses_of_dense_factors(dtype, objective):
+    """Inverses of dense factors and of groups stand beside sparse ones, on both sides and alone in a group."""
+    rng = np.random.default_rng(11)
+    side = 23
+
+    def random(*shape):
+        a = rng.uniform(-1, 1, shape)
+        return (a + 1j * rng.uniform(-1, 1, shape) if dtype in "FD" else a).astype(dtype)
+
+    s = sp.csr_matrix(np.where(rng.random((side, side)) < 0.2, random(side, side), 0).astype(dtype))
+    g = random(side, side) / side + 2 * np.eye(side, dtype=dtype)
+    h = g @ g.conj().T
+    low = np.tril(g)
+    x = random(side, 3)
+    inverse = np.linalg.inv
+    regular = sp.csr_matrix(s + 3 * sp.identity(side, dtype=dtype))
+    chains = [
+        ([mmchain.inv(g), s], inverse(g) @ s.toarray()),
+        ([s, mmchain.inv(g)], s.toarray() @ inverse(g)),
+        ([s, mmchain.inv(mmchain.spd(h)), s, x], s @ (inverse(h) @ (s @ x))),
+        ([x.T, s, mmchain.inv(mmchain.lower(low)).T, s], x.T @ s.toarray() @ inverse(low).T @ s.toarray()),
+        ([s, mmchain.inv(mmchain.lower(np.asfortranarray(low)).H), x], s @ (inverse(low).conj().T @ x)),
+        ([mmchain.inv(g), mmchain.inv(low), s], inverse(g) @ inverse(low) @ s.toarray()),
+        ([mmchain.inv([regular, g]), x], inverse(regular.toarray() @ g) @ x),
+        ([s, mmchain.inv([h, g]), x[:, 0]], s @ (inverse(h @ g) @ x[:, 0])),
+    ]
+    for factors, expected in chains:
+        try:
+            product = mmchain.multi_dot(factors, objective=objective)
+        except NotImplementedError:
+            pytest.skip("no LAPACK")
+        assert product.shape == expected.shape and product.dtype == np.dtype(dtype)
+        tolerance = 3000 * np.finfo(dtype).eps * max(1, np.abs(expected).max())
+        assert np.abs(product - expected).max() <= tolerance
+    assert "inverted: A2" in mmchain.sparse_plan([s, mmchain.inv(g), x])
+
+
+def test_inverses_that_are_not_there():
+    s = sp.identity(5, format="csr")
+    singular = np.diag([1.0, 2, 0, 4, 5])
+    with pytest.raises(np.linalg.LinAlgError, match="factor 2 is singular: pivot 3 is zero"):
+        mmchain.multi_dot([s, mmchain.inv(singular)])
+    with pytest.raises(np.linalg.LinAlgError, match="factor 1 is not positive definite: pivot 3"):
+        mmchain.multi_dot([mmchain.inv(mmchain.spd(singular)), s])
+    with pytest.raises(TypeError, match="no inverse of it: give a dense one"):
+        mmchain.inv(s)
+
+
+def test_stacks_beside_sparse_factors():
+    rng = np.random.default_rng(12)
+    s = sp.random(7, 9, 0.4, format="csr", random_state=1)
+    x, y = rng.random((4, 1, 9, 3)), rng.random((5, 3, 7))
+    product = mmchain.multi_dot([s, x, y, s])
+    np.testing.assert_allclose(product, s.toarray() @ x @ y @ s.toarray(), rtol=1e-12)
+    assert product.shape == (4, 5, 7, 9)
+    np.testing.assert_allclose(mmchain.multi_dot([x[:, 0], y[0], s, np.ones(9)]), x[:, 0] @ y[0] @ (s @ np.ones(9)))
+    assert mmchain.multi_dot([s, x[:0]]).shape == (0, 1, 7, 3)
+    with pytest.raises(ValueError):
+        mmchain.multi_dot([s, rng.random((2, 9, 3)), rng.random((3, 3, 4))])

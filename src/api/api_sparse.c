@@ -130,8 +130,9 @@ static mmc_status create_chain(mmc_context *context, mmc_dtype dtype, int64_t n,
     status =
         mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device",
                            "'%s' multiplies no sparse matrices: expected cpu, blas or ref", device);
-  return status == MMC_OK ? mmci_sparse_chain_create(&on, dtype, n, factors, request, out, error)
-                          : status;
+  return status == MMC_OK
+             ? mmci_sparse_chain_create(&on, dtype, n, factors, read.traits, request, out, error)
+             : status;
 }
 
 mmc_status mmc_sparse_chain_create(mmc_context *context, mmc_dtype dtype, int64_t n,

@@ -16,11 +16,13 @@
 #define MMCI_ESTIMATE_SPARSE_H
 
 #include "sparse/csr.h"
+#include "sparse/inverse.h"
 
 /* A factor after its op: a sparse matrix, or a dense one of which only the sides count. */
 typedef struct mmci_sparse_shape {
   int64_t rows, cols;
   const mmci_csr *csr; /* NULL where the factor is dense */
+  mmci_sparse_inverse inverse;
 } mmci_sparse_shape;
 
 typedef struct mmci_sparse_estimate {

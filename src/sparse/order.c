@@ -4,8 +4,8 @@
 #include "base/dtype.h"
 
 const char *mmci_sparse_kernel_name(mmci_sparse_kernel kernel) {
-  static const char *const names[MMCI_SPARSE_KERNELS] = {"csr csr", "csr csr to dense", "csr dense",
-                                                         "dense csr", "gemm"};
+  static const char *const names[MMCI_SPARSE_KERNELS] = {
+      "csr csr", "csr csr to dense", "csr dense", "dense csr", "gemm", "solve", "solve"};
   return names[kernel];
 }
 
@@ -55,6 +55,13 @@ static double seconds_of(const mmci_sparse_prices *p, mmci_sparse_kernel kernel,
     default:
       return p->launch_s + flops * count / p->flops_per_s + pass_s(p, result);
   }
+}
+
+/* Solves and inverses take twice as long as so many multiplications of GEMM. */
+static mmci_sparse_cost cost_of_solve(const mmci_sparse_prices *p, double count, double elements) {
+  const double flops = mmci_dtype_is_complex(p->dtype) ? 8 : 2;
+  const double seconds = 2 * flops * count / p->flops_per_s + pass_s(p, 2 * elements);
+  return (mmci_sparse_cost){count, p->launch_s + seconds};
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -151,16 +158,54 @@ static void try_split(const table *t, int32_t i, int32_t k, int32_t j) {
       }
 }
 
+static bool is_inverse(const table *t, int32_t i) {
+  return t->factors[i].inverse.solver != MMCI_STRUCTURE_GEMM;
+}
+
+/* What it costs to form the inverse of factor i; nothing where it is not used by its inverse. */
+static mmci_sparse_cost forming(const table *t, int32_t i) {
+  const double n = (double)t->factors[i].rows;
+  if (!is_inverse(t, i)) return (mmci_sparse_cost){0};
+  const double count = mmci_sparse_invert_count(t->factors[i].inverse.solver, n);
+  return cost_of_solve(t->prices, count, n * n);
+}
+
+static mmci_sparse_cost solving(const table *t, int32_t i, int32_t j, bool right) {
+  const mmci_sparse_shape *s = &t->factors[right ? j : i];
+  const double n = (double)s->rows,
+               lines = (double)(right ? t->factors[i].rows : t->factors[j].cols);
+  const double count = mmci_sparse_solve_count(s->inverse.solver, n, lines);
+  return cost_of_solve(t->prices, count, n * n + n * lines);
+}
+
+/* Solves with a factor that is used by its inverse; what it meets is held densely. */
+static void try_solve(const table *t, int32_t i, int32_t k, int32_t j, bool right) {
+  if (right ? k + 1 != j || !is_inverse(t, j) : i != k || !is_inverse(t, i)) return;
+  const way *other = right ? way_at(t, i, k, MMCI_DENSE) : way_at(t, k + 1, j, MMCI_DENSE);
+  if (!other->possible) return;
+  way w = {.possible = true,
+           .split = k,
+           .left = MMCI_DENSE,
+           .right = MMCI_DENSE,
+           .kernel = (uint8_t)(right ? MMCI_SOLVE_RIGHT : MMCI_SOLVE_LEFT),
+           .cost = add(other->cost, solving(t, i, j, right))};
+  take_better(t, &w, way_at(t, i, j, MMCI_DENSE));
+}
+
 static void fill(table *t) {
   for (int32_t i = 0; i < t->n; i++) {
     const int own = t->factors[i].csr != NULL ? MMCI_SPARSE : MMCI_DENSE;
-    *way_at(t, i, i, own) = (way){.possible = true, .split = -1};
+    *way_at(t, i, i, own) = (way){.possible = true, .split = -1, .cost = forming(t, i)};
     convert(t, i, i);
   }
   for (int32_t length = 2; length <= t->n; length++)
     for (int32_t i = 0, j = length - 1; j < t->n; i++, j++) {
       const int32_t first = t->request.left_to_right ? j - 1 : i;
-      for (int32_t k = first; k < j; k++) try_split(t, i, k, j);
+      for (int32_t k = first; k < j; k++) {
+        try_split(t, i, k, j);
+        try_solve(t, i, k, j, false);
+        try_solve(t, i, k, j, true);
+      }
       convert(t, i, j);
     }
 }
@@ -185,7 +230,17 @@ static int32_t list(const table *t, int32_t i, int32_t j, int form, mmci_sparse_
                            .nonzeros = x.nonzeros};
   step.left = list(t, i, w->split, w->left, out, &step.converts[0]);
   step.right = list(t, w->split + 1, j, w->right, out, &step.converts[1]);
-  step.cost = (mmci_sparse_cost){count_of(step.kernel, &x), seconds_of(t->prices, step.kernel, &x)};
+  const bool solves[2] = {step.kernel == MMCI_SOLVE_LEFT, step.kernel == MMCI_SOLVE_RIGHT};
+  if (solves[0] || solves[1])
+    step.cost = solving(t, i, j, solves[1]);
+  else
+    step.cost =
+        (mmci_sparse_cost){count_of(step.kernel, &x), seconds_of(t->prices, step.kernel, &x)};
+  for (int side = 0; side < 2; side++) {
+    const int32_t operand = side == 0 ? step.left : step.right;
+    step.inverts[side] = operand < t->n && is_inverse(t, operand) && !solves[side];
+    if (step.inverts[side]) step.cost = add(step.cost, forming(t, operand));
+  }
   out->steps[out->count] = step;
   return t->n + out->count++;
 }
@@ -215,6 +270,7 @@ static mmc_status solve(table *t, mmci_sparse_order *out, mmci_error *error) {
   out->steps = mmci_alloc_array(n, sizeof *out->steps);
   if (out->steps == NULL) return mmci_fail_nomem(error, n * sizeof *out->steps);
   list(t, 0, t->n - 1, (int)t->request.result, out, &out->converts);
+  out->inverts = t->n == 1 && is_inverse(t, 0);
   return MMC_OK;
 }
 

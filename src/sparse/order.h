@@ -14,6 +14,8 @@ typedef enum mmci_sparse_kernel {
   MMCI_CSR_DENSE,
   MMCI_DENSE_CSR,
   MMCI_DENSE_DENSE,
+  MMCI_SOLVE_LEFT, /* with the left operand, a factor that is used by its inverse */
+  MMCI_SOLVE_RIGHT,
   MMCI_SPARSE_KERNELS
 } mmci_sparse_kernel;
 
@@ -33,6 +35,7 @@ typedef struct mmci_sparse_step {
   int32_t first, last; /* the factors that it covers */
   mmci_sparse_kernel kernel;
   bool converts[2];      /* the left, the right operand is brought into the other form first */
+  bool inverts[2];       /* before that, the factor's inverse is formed */
   mmci_sparse_cost cost; /* of the product, with what is converted */
   double nonzeros;       /* of the result, estimated */
 } mmci_sparse_step;
@@ -42,6 +45,7 @@ typedef struct mmci_sparse_order {
   mmci_sparse_step *steps;
   mmci_sparse_cost cost; /* of all */
   bool converts;         /* the result is brought into the other form */
+  bool inverts;          /* before that, the inverse of a chain's only factor is formed */
   mmci_sparse_cost left_to_right;
 } mmci_sparse_order;
 

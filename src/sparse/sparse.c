@@ -150,7 +150,8 @@ static mmc_status plan(mmci_sparse_chain *x, const operand *factors, mmci_error 
   if (status != MMC_OK) return status;
   for (int32_t i = 0; i < x->n; i++) {
     const operand *f = &factors[i];
-    shapes[i] = (mmci_sparse_shape){f->rows, f->cols, f->is_dense ? NULL : &f->csr};
+    shapes[i] =
+        (mmci_sparse_shape){f->rows, f->cols, f->is_dense ? NULL : &f->csr, x->kinds[i].inverse};
   }
   const mmci_sparse_prices prices = {.flops_per_s = facts.flops_per_s,
                                      .bytes_per_s = facts.bytes_per_s,
@@ -174,8 +175,9 @@ static mmc_status check_request(mmc_dtype dtype, int64_t n, const mmc_sparse_fac
 }
 
 mmc_status mmci_sparse_chain_create(const mmci_opened *on, mmc_dtype dtype, int64_t n,
-                                    const mmc_sparse_factor *factors, mmci_sparse_request request,
-                                    mmci_sparse_chain **out, mmci_error *error) {
+                                    const mmc_sparse_factor *factors, const uint32_t *traits,
+                                    mmci_sparse_request request, mmci_sparse_chain **out,
+                                    mmci_error *error) {
   operand operands[MMCI_SPARSE_FACTORS];
   mmc_status status = check_request(dtype, n, factors, error);
   if (status != MMC_OK) return status;
@@ -188,10 +190,16 @@ mmc_status mmci_sparse_chain_create(const mmci_opened *on, mmc_dtype dtype, int6
   x->n = (int32_t)n;
   status = take_factors(dtype, n, factors, false, operands, error);
   if (status == MMC_OK) {
-    for (int32_t i = 0; i < x->n; i++)
-      x->kinds[i] = (mmci_sparse_kind){operands[i].rows, operands[i].cols, factors[i].op,
-                                       operands[i].is_dense};
-    status = plan(x, operands, error);
+    for (int32_t i = 0; i < x->n && status == MMC_OK; i++) {
+      mmci_sparse_kind *kind = &x->kinds[i];
+      *kind = (mmci_sparse_kind){.rows = operands[i].rows,
+                                 .cols = operands[i].cols,
+                                 .op = factors[i].op,
+                                 .is_dense = operands[i].is_dense};
+      status = mmci_sparse_inverse_read(on, dtype, i, &factors[i], traits != NULL ? traits[i] : 0,
+                                        &kind->inverse, error);
+    }
+    if (status == MMC_OK) status = plan(x, operands, error);
     for (int32_t i = 0; i < x->n; i++) release(&operands[i]);
   }
   if (status == MMC_OK)
@@ -255,6 +263,67 @@ static mmc_status multiply_dense(const mmci_opened *on, mmc_dtype dtype, const o
   if (kernel != NULL) on->ops->release(kernel);
   on->ops->queue_close(queue);
   return status;
+}
+
+/* Makes a dense operand the chain's own, without gaps. */
+static mmc_status own(mmc_dtype dtype, operand *x, mmci_error *error) {
+  operand copy;
+  if (x->memory != NULL) return MMC_OK;
+  mmc_status status = allocate_dense(dtype, x->rows, x->cols, &copy, error);
+  if (status != MMC_OK) return status;
+  const mmci_form form = {.ld = x->ld};
+  mmci_copy(dtype, x->rows, x->cols, x->data, &form, copy.data, copy.ld, false);
+  *x = copy;
+  return MMC_OK;
+}
+
+static mmc_status see_pivot(const mmci_sparse_chain *x, int32_t factor, int64_t pivot,
+                            mmci_error *error) {
+  const bool definite = x->kinds[factor].inverse.solver == MMCI_STRUCTURE_POSV;
+  if (pivot == 0) return MMC_OK;
+  return mmci_fail(error, MMC_E_ARG, "factor %" PRId32 " is %s: pivot %" PRId64 " is %s",
+                   factor + 1, definite ? "not positive definite" : "singular", pivot,
+                   definite ? "not positive" : "zero");
+}
+
+/* Replaces a factor by its inverse. */
+static mmc_status form_inverse(const mmci_sparse_chain *x, int32_t factor, operand *s,
+                               mmci_error *error) {
+  int64_t pivot = 0;
+  mmc_status status = own(x->dtype, s, error);
+  if (status == MMC_OK)
+    status = mmci_sparse_invert(&x->on, x->dtype, &x->kinds[factor].inverse, s->rows, s->data,
+                                s->ld, &pivot, error);
+  return status == MMC_OK ? see_pivot(x, factor, pivot, error) : status;
+}
+
+/* Solves with one operand for the other, which is copied to the result first. */
+static mmc_status solve(const mmci_sparse_chain *x, const mmci_sparse_step *step, operand *a,
+                        operand *b, operand *c, mmci_error *error) {
+  const bool right = step->kernel == MMCI_SOLVE_RIGHT;
+  operand *s = right ? b : a;
+  const operand *other = right ? a : b;
+  const int32_t factor = right ? step->right : step->left;
+  const mmci_sparse_inverse *inverse = &x->kinds[factor].inverse;
+  mmc_status status = MMC_OK;
+  if (c->data == NULL && c->rows == 0)
+    status = allocate_dense(x->dtype, other->rows, other->cols, c, error);
+  if (status == MMC_OK && inverse->solver != MMCI_STRUCTURE_TRSM) status = own(x->dtype, s, error);
+  if (status != MMC_OK) return status;
+  const mmci_form form = {.ld = other->ld};
+  mmci_copy(x->dtype, other->rows, other->cols, other->data, &form, c->data, c->ld, false);
+  const mmci_sparse_solve ask = {.inverse = *inverse,
+                                 .dtype = x->dtype,
+                                 .rows = other->rows,
+                                 .cols = other->cols,
+                                 .right = right,
+                                 .s = s->data,
+                                 .lds = s->ld,
+                                 .z = c->data,
+                                 .ldz = c->ld};
+  int64_t pivot = 0;
+  status = mmci_sparse_solve_with(&x->on, &ask, &pivot, error);
+  return status == MMC_OK ? see_pivot(x, factor, pivot, error) : status;
 }
 
 /* Multiplies. A dense result that has memory already is written there. */
@@ -343,7 +412,9 @@ static mmc_status run_steps(const mmci_sparse_chain *x, operand *operands, const
   for (int32_t s = 0; s < x->order.count && status == MMC_OK; s++) {
     const mmci_sparse_step *step = &x->order.steps[s];
     operand *a = &operands[step->left], *b = &operands[step->right], *c = &operands[x->n + s];
-    if (step->converts[0]) status = convert(x->dtype, a, error);
+    if (step->inverts[0]) status = form_inverse(x, step->left, a, error);
+    if (status == MMC_OK && step->inverts[1]) status = form_inverse(x, step->right, b, error);
+    if (status == MMC_OK && step->converts[0]) status = convert(x->dtype, a, error);
     if (status == MMC_OK && step->converts[1]) status = convert(x->dtype, b, error);
     if (s == x->order.count - 1 && dense != NULL && step->kernel != MMCI_CSR_CSR)
       *c = (operand){.is_dense = true,
@@ -351,7 +422,9 @@ static mmc_status run_steps(const mmci_sparse_chain *x, operand *operands, const
                      .cols = dense->cols,
                      .ld = mmci_matrix_ld(dense),
                      .data = dense->data};
-    if (status == MMC_OK) status = multiply(x, step->kernel, a, b, c, error);
+    const bool solves = step->kernel == MMCI_SOLVE_LEFT || step->kernel == MMCI_SOLVE_RIGHT;
+    if (status == MMC_OK)
+      status = solves ? solve(x, step, a, b, c, error) : multiply(x, step->kernel, a, b, c, error);
     release(a);
     release(b);
   }
@@ -371,6 +444,7 @@ mmc_status mmci_sparse_chain_execute(mmci_sparse_chain *chain, const mmc_sparse_
   /* The last product may go where the result does when that is row-major. */
   const bool by_rows = dense != NULL && dense->layout == MMC_ROW_MAJOR && x->order.count > 0;
   status = check_same(x, factors, operands, error);
+  if (status == MMC_OK && x->order.inverts) status = form_inverse(x, 0, &operands[0], error);
   if (status == MMC_OK) status = run_steps(x, operands, by_rows ? dense : NULL, error);
   if (status == MMC_OK) {
     operand *result = &operands[x->order.count > 0 ? x->n + x->order.count - 1 : 0];

@@ -7,11 +7,12 @@
 
 typedef struct mmci_sparse_chain mmci_sparse_chain;
 
-/* Plans. The device must outlive the chain; factors may go. Returns E_ARG, E_UNSUPPORTED,
- * E_NOMEM. */
+/* Plans. traits are NULL or say what each factor is. The device must outlive the chain; factors and
+ * traits may go. Returns E_ARG, E_UNSUPPORTED, E_NOMEM. */
 mmc_status mmci_sparse_chain_create(const mmci_opened *on, mmc_dtype dtype, int64_t n,
-                                    const mmc_sparse_factor *factors, mmci_sparse_request request,
-                                    mmci_sparse_chain **out, mmci_error *error);
+                                    const mmc_sparse_factor *factors, const uint32_t *traits,
+                                    mmci_sparse_request request, mmci_sparse_chain **out,
+                                    mmci_error *error);
 void mmci_sparse_chain_destroy(mmci_sparse_chain *chain);
 mmc_status mmci_sparse_chain_explain(const mmci_sparse_chain *chain, mmc_format format,
                                      mmc_write_fn write, void *user, mmci_error *error);
@@ -19,7 +20,8 @@ const mmci_sparse_order *mmci_sparse_chain_order(const mmci_sparse_chain *chain)
 mmc_dtype mmci_sparse_chain_dtype(const mmci_sparse_chain *chain);
 
 /* Executes with matrices of the same sides and kinds. The result goes to dense, or is made in
- * sparse, whichever was planned for; the other is NULL. Returns E_ARG, E_NOMEM, E_DEVICE. */
+ * sparse, whichever was planned for; the other is NULL. Returns E_ARG (also where a factor is
+ * singular or not definite), E_NOMEM, E_DEVICE. */
 mmc_status mmci_sparse_chain_execute(mmci_sparse_chain *chain, const mmc_sparse_factor *factors,
                                      const mmc_matrix *dense, mmci_csr *sparse, mmci_error *error);
 

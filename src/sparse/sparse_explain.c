@@ -52,14 +52,27 @@ static double density_of(const mmci_sparse_step *step) {
 }
 
 static void put_notes(const mmci_sparse_chain *x, const mmci_sparse_step *step, mmci_text *text) {
-  const bool dense[2] = {step->kernel == MMCI_DENSE_CSR || step->kernel == MMCI_DENSE_DENSE,
-                         step->kernel == MMCI_CSR_DENSE || step->kernel == MMCI_DENSE_DENSE};
+  const bool both = step->kernel >= MMCI_DENSE_DENSE; /* solves among these */
+  const bool dense[2] = {both || step->kernel == MMCI_DENSE_CSR,
+                         both || step->kernel == MMCI_CSR_DENSE};
   for (int side = 0; side < 2; side++) {
+    if (step->inverts[side]) {
+      mmci_text_printf(text, "  ");
+      put_operand(x, side == 0 ? step->left : step->right, text);
+      mmci_text_printf(text, " inverted");
+    }
     if (!step->converts[side]) continue;
     mmci_text_printf(text, "  ");
     put_operand(x, side == 0 ? step->left : step->right, text);
     mmci_text_printf(text, dense[side] ? " made dense" : " made sparse");
   }
+}
+
+static const char *name_kernel(const mmci_sparse_chain *x, const mmci_sparse_step *step) {
+  if (step->kernel != MMCI_SOLVE_LEFT && step->kernel != MMCI_SOLVE_RIGHT)
+    return mmci_sparse_kernel_name(step->kernel);
+  const int32_t factor = step->kernel == MMCI_SOLVE_LEFT ? step->left : step->right;
+  return mmci_structure_kernel_name(x->kinds[factor].inverse.solver);
 }
 
 static void explain_text(const mmci_sparse_chain *x, mmci_text *text) {
@@ -69,6 +82,12 @@ static void explain_text(const mmci_sparse_chain *x, mmci_text *text) {
   mmci_text_printf(text, ", sparse:");
   for (int32_t i = 0; i < x->n; i++)
     if (!x->kinds[i].is_dense) mmci_text_printf(text, " A%" PRId32, i + 1);
+  bool any = false;
+  for (int32_t i = 0; i < x->n; i++) {
+    if (x->kinds[i].inverse.solver == MMCI_STRUCTURE_GEMM) continue;
+    mmci_text_printf(text, "%s A%" PRId32, any ? "" : ", inverted:", i + 1);
+    any = true;
+  }
   mmci_text_printf(text, "\norder            ");
   put_order(x, o->count > 0 ? x->n + o->count - 1 : 0, text);
   mmci_text_printf(text,
@@ -94,8 +113,8 @@ static void explain_text(const mmci_sparse_chain *x, mmci_text *text) {
              number_of(x, step->right));
     mmci_text_printf(
         text, "%-20s %10" PRId64 " %10" PRId64 " %10" PRId64 "  %-16s %15.6g %5.1f %% %13.6g %9.2g",
-        whole, step->m, step->k, step->n, mmci_sparse_kernel_name(step->kernel),
-        step->cost.multiplications, 100 * share_of(x, step), step->nonzeros, density_of(step));
+        whole, step->m, step->k, step->n, name_kernel(x, step), step->cost.multiplications,
+        100 * share_of(x, step), step->nonzeros, density_of(step));
     put_notes(x, step, text);
     mmci_text_printf(text, "\n");
   }
@@ -126,8 +145,8 @@ static void explain_json(const mmci_sparse_chain *x, mmci_text *text) {
                      ", \"kernel\": \"%s\", \"multiplications\": %.17g, "
                      "\"nonzeros\": %.17g, \"predicted_s\": %.6g}",
                      s > 0 ? ", " : "", step->m, step->k, step->n, step->left, step->right,
-                     step->first, step->last, mmci_sparse_kernel_name(step->kernel),
-                     step->cost.multiplications, step->nonzeros, step->cost.seconds);
+                     step->first, step->last, name_kernel(x, step), step->cost.multiplications,
+                     step->nonzeros, step->cost.seconds);
   }
   mmci_text_printf(text, "]}\n");
 }

@@ -9,6 +9,7 @@ typedef struct mmci_sparse_kind {
   int64_t rows, cols; /* after the op */
   mmc_op op;
   bool is_dense;
+  mmci_sparse_inverse inverse;
 } mmci_sparse_kind;
 
 struct mmci_sparse_chain {

@@ -337,6 +337,94 @@ static void multiplies_on_threads(void **state) {
   free_problem(&p);
 }
 
+/* ---- inverses -------------------------------------------------------------------------------- */
+
+enum { SIDE = 9 };
+
+/* Multiplies S D^-1 S, D^-1 S or S D^-1 with a dense D, and sees that D brings back what D^-1 took.
+ */
+static void solves(void **state) {
+  static const uint32_t kinds[] = {
+      0, MMC_LOWER, MMC_UPPER, MMC_UPPER | MMC_UNIT, MMC_POSITIVE_DEFINITE, MMC_LOWER | MMC_UPPER};
+  const int64_t indptr[SIDE + 1] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9},
+                              indices[SIDE] = {2, 0, 1, 4, 3, 8, 6, 5, 7};
+  double values[SIDE], d[SIDE * SIDE], found[SIDE * SIDE];
+  for (int64_t i = 0; i < SIDE; i++) values[i] = 1 + (double)i;
+  const mmc_csr csr = {SIDE, SIDE, 8, indptr, indices, values};
+  const mmc_matrix dense = {.data = d, .rows = SIDE, .cols = SIDE};
+  const mmc_matrix out = {.data = found, .rows = SIDE, .cols = SIDE};
+  const mmc_sparse_factor s = {.csr = &csr}, inverse = {.dense = &dense};
+  for (size_t t = 0; t < 4 * sizeof kinds / sizeof *kinds; t++) {
+    const uint32_t kind = kinds[t / 4];
+    const bool right = t % 2 != 0, turned = t / 2 % 2 != 0;
+    for (int64_t r = 0; r < SIDE; r++)
+      for (int64_t c = 0; c < SIDE; c++) {
+        const bool is_there =
+            r == c || ((kind & MMC_LOWER) == 0 && c > r) || ((kind & MMC_UPPER) == 0 && r > c);
+        const double beside = kind == MMC_POSITIVE_DEFINITE ? 0.1 : 0.1 + 0.01 * (double)(r - c);
+        d[r * SIDE + c] = r == c && (kind & MMC_UNIT) == 0              ? 2 + (double)r
+                          : r == c                                      ? 1
+                          : is_there && kind != (MMC_LOWER | MMC_UPPER) ? beside
+                                                                        : 0;
+      }
+    mmc_sparse_factor factors[2] = {right ? s : inverse, right ? inverse : s};
+    const uint32_t traits[2] = {right ? 0 : kind | MMC_INVERSE, right ? kind | MMC_INVERSE : 0};
+    factors[right].op = turned ? MMC_OP_T : MMC_OP_N;
+    mmc_sparse_options options = MMC_SPARSE_OPTIONS_INIT;
+    options.dense_result = true;
+    options.traits = traits;
+    options.objective = t % 3 == 0 ? "time" : "flops";
+    mmc_sparse_chain *chain = NULL;
+    mmc_status status = mmc_sparse_chain_create(*state, MMC_F64, 2, factors, &options, &chain);
+    if (status == MMC_E_UNSUPPORTED) skip(); /* a BLAS without LAPACK */
+    assert_int_equal(status, MMC_OK);
+    for (int again = 0; again < 2; again++)
+      assert_int_equal(mmc_sparse_chain_execute(chain, factors, &out, NULL), MMC_OK);
+    for (int64_t r = 0; r < SIDE; r++)
+      for (int64_t c = 0; c < SIDE; c++) {
+        double sum = 0;
+        for (int64_t k = 0; k < SIDE; k++) {
+          const int64_t i = right ? k : r, j = right ? c : k;
+          const double element = turned ? d[j * SIDE + i] : d[i * SIDE + j];
+          sum += element * (right ? found[r * SIDE + k] : found[k * SIDE + c]);
+        }
+        const double expected = indices[r] == c ? values[r] : 0;
+        if (!(fabs(sum - expected) <= 1e-12))
+          fail_msg("solves %zu: (%d, %d) is %g, expected %g", t, (int)r, (int)c, sum, expected);
+      }
+    d[3 * SIDE + 3] = 0;
+    if (kind == MMC_LOWER) {
+      char message[256];
+      assert_int_equal(mmc_sparse_chain_execute(chain, factors, &out, NULL), MMC_E_ARG);
+      assert_non_null(strstr(mmc_context_message(*state, message, 256),
+                             right ? "factor 2 is singular: pivot 4 is zero"
+                                   : "factor 1 is singular: pivot 4 is zero"));
+    }
+    mmc_sparse_chain_destroy(chain);
+  }
+}
+
+/* Nothing is said of sparse factors, and what is said of dense ones is possible. */
+static void refuses_traits(void **state) {
+  const int64_t indptr[] = {0, 1}, indices[] = {0};
+  const double value = 2, row[2] = {1, 2};
+  const mmc_csr csr = {1, 1, 8, indptr, indices, &value};
+  const mmc_matrix dense = {.data = (void *)row, .rows = 1, .cols = 2};
+  const mmc_sparse_factor factors[] = {{.csr = &csr}, {.dense = &dense}};
+  static const uint32_t traits[2][2] = {{MMC_INVERSE, 0}, {0, MMC_INVERSE}};
+  mmc_sparse_options options = MMC_SPARSE_OPTIONS_INIT;
+  options.dense_result = true;
+  for (int t = 0; t < 2; t++) {
+    mmc_sparse_chain *chain = NULL;
+    char message[256];
+    options.traits = traits[t];
+    assert_int_equal(mmc_sparse_chain_create(*state, MMC_F64, 2, factors, &options, &chain),
+                     t == 0 ? MMC_E_UNSUPPORTED : MMC_E_ARG);
+    assert_non_null(
+        strstr(mmc_context_message(*state, message, 256), t == 0 ? "factors[0]" : "factors[1]"));
+  }
+}
+
 /* ---- orders ---------------------------------------------------------------------------------- */
 
 /* Returns the least multiplications of factors i to j, all held sparse, by trying every order. */
@@ -374,7 +462,7 @@ static void finds_the_cheapest_order(void **state) {
       mmci_csr *a = &matrices[i];
       assert_int_equal(mmci_csr_read(MMC_F64, &p.of[i].csr, "a", a, NULL), MMC_OK);
       assert_int_equal(mmci_csr_settle(a, NULL), MMC_OK);
-      shapes[i] = (mmci_sparse_shape){p.dims[i], p.dims[i + 1], a};
+      shapes[i] = (mmci_sparse_shape){.rows = p.dims[i], .cols = p.dims[i + 1], .csr = a};
     }
     mmci_sparse_estimate estimate;
     mmci_sparse_order order;
@@ -435,7 +523,7 @@ static void draw_paths(paths *p, uint64_t *state, int64_t least, int64_t most) {
     }
     a->indptr[rows] = at;
     free(there);
-    p->shapes[i] = (mmci_sparse_shape){rows, cols, a};
+    p->shapes[i] = (mmci_sparse_shape){.rows = rows, .cols = cols, .csr = a};
   }
 }
 
@@ -705,6 +793,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(multiplies),
       cmocka_unit_test(multiplies_on_threads),
+      cmocka_unit_test(solves),
+      cmocka_unit_test(refuses_traits),
       cmocka_unit_test(finds_the_cheapest_order),
       cmocka_unit_test(estimates_come_near),
       cmocka_unit_test(keeps_what_files_hold),
