@@ -15,7 +15,7 @@
 #include "chain/tree_node.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 22
+#define MMCI_DEVICE_ABI 23
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -227,7 +227,8 @@ typedef struct mmci_device_ops {
    * factorise. *pivot becomes 0, or the row, from 1, at which a matrix to be inverted is singular
    * or not definite; then Z is undefined. Return E_NOMEM. Of structured_enqueue, which computes
    * SCALE, PERMUTE, BAND, SYMM and TRMM from S and B, pivot is on the device, and written only
-   * where mmci_structured_has_pivot() says so. */
+   * where mmci_structured_has_pivot() says so; then known, unless it is NULL, is recorded once it
+   * is written, which may be long before Z is. */
   uint32_t (*structured_lacks)(const mmci_device *device, mmc_dtype dtype);
   mmc_status (*structured_check)(mmci_device *device, const mmci_structured *ask,
                                  mmci_error *error);
@@ -236,7 +237,8 @@ typedef struct mmci_device_ops {
   mmc_status (*structured_prepare)(mmci_device *device, const mmci_structured *product,
                                    mmci_structured_kernel **out, mmci_error *error);
   mmc_status (*structured_enqueue)(mmci_queue *queue, const mmci_structured_kernel *kernel, void *z,
-                                   void *s, const void *b, int32_t *pivot, mmci_error *error);
+                                   void *s, const void *b, int32_t *pivot, mmci_event *known,
+                                   mmci_error *error);
   void (*structured_release)(mmci_structured_kernel *kernel);
 
   mmc_status (*alloc)(mmci_device *device, size_t size_bytes, void **out, mmci_error *error);

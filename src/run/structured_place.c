@@ -37,6 +37,8 @@ mmc_status mmci_place_create(const mmci_plan *plan, const mmci_device_ops *ops, 
 void mmci_place_destroy(mmci_structured_place *place) {
   for (int32_t k = 0; place->kept != NULL && k < place->products; k++)
     if (place->kept[k].kernel != NULL) place->ops->structured_release(place->kept[k].kernel);
+  if (place->aside != NULL) place->ops->queue_close(place->aside);
+  if (place->told_last != NULL) place->ops->async->event_destroy(place->told_last);
   if (place->pivots != NULL) place->ops->dealloc(place->device, place->pivots);
   if (place->room != NULL) place->ops->dealloc(place->device, place->room);
   free(place->kept);
@@ -169,8 +171,9 @@ mmc_status mmci_place_settle(mmci_structured_place *place, const mmc_matrix *out
                                     .from_pitch = bytes,
                                     .lines = 1,
                                     .line_bytes = bytes};
-    status = async->download(place->queue, &transfer, error);
-    if (status == MMC_OK) status = place->ops->sync(place->queue, error);
+    status = async->event_wait(place->aside, place->told_last, error);
+    if (status == MMC_OK) status = async->download(place->aside, &transfer, error);
+    if (status == MMC_OK) status = place->ops->sync(place->aside, error);
   }
   for (int32_t p = 0; p < place->asked && status == MMC_OK && *pivot == 0; p++) {
     *pivot = place->told[p];
@@ -222,6 +225,15 @@ static bool is_same(const mmci_structured *x, const mmci_structured *y) {
          x->b_band.above == y->b_band.above;
 }
 
+/* Opens what brings pivots to the host beside the work. */
+static mmc_status open_aside(mmci_structured_place *place, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  if (place->aside == NULL) status = place->ops->queue_open(place->device, &place->aside, error);
+  if (status == MMC_OK && place->told_last == NULL)
+    status = place->ops->async->event_create(place->device, &place->told_last, error);
+  return status;
+}
+
 mmc_status mmci_place_compute(mmci_structured_place *place, int32_t number,
                               const mmci_structured *product, void *z, void *s, int64_t *pivot,
                               mmci_error *error) {
@@ -236,8 +248,11 @@ mmc_status mmci_place_compute(mmci_structured_place *place, int32_t number,
     status = place->ops->structured_prepare(place->device, product, &kept->kernel, error);
   }
   if (status != MMC_OK) return status;
+  if (place->is_asked) status = open_aside(place, error);
+  if (status != MMC_OK) return status;
   int32_t *told = place->is_asked ? &place->pivots[place->asked++] : NULL;
-  return place->ops->structured_enqueue(place->queue, kept->kernel, z, s, product->b, told, error);
+  return place->ops->structured_enqueue(place->queue, kept->kernel, z, s, product->b, told,
+                                        place->is_asked ? place->told_last : NULL, error);
 }
 
 void mmci_place_blame(mmci_structured_place *place, int32_t first, int32_t last, bool definite) {

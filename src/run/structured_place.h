@@ -1,6 +1,6 @@
 /* structured_place.h: where the matrices of a chain with structure are multiplied: in the host's
  * memory, where each call is done when it returns, or in that of a device, where work is enqueued
- * and pivots are read at the end.
+ * and pivots are read beside it.
  *
  * On a device, factors on the host are brought to a room of its memory, and a result that is wanted
  * on the host goes back once the pivots have been seen. */
@@ -36,8 +36,11 @@ typedef struct mmci_structured_place {
   mmci_structured_kept *kept;    /* products */
   mmci_structured_blame *blames; /* products */
   int32_t *pivots, *told;        /* products, on the device and on the host */
-  int32_t asked;                 /* pivots that this chain has asked for */
-  bool is_asked;                 /* the last product asked for one */
+  mmci_queue
+      *aside; /* brings pivots to the host while the work goes on; opened when one is asked */
+  mmci_event *told_last; /* the last pivot that was asked for is there */
+  int32_t asked;         /* pivots that this chain has asked for */
+  bool is_asked;         /* the last product asked for one */
   char *room;
   uint64_t room_bytes;
   mmc_matrix *here;     /* n + 1 matrices as they are read, the result last */

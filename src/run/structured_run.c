@@ -636,6 +636,9 @@ static mmc_status multiply_on_device(execution *e, int32_t s, const view *specia
     case MMCI_STRUCTURE_GESV:
       return apply_left(e, x->kernel, special, other, x->right, c, pivot, error);
     default:
+      if (x->kernel == MMCI_STRUCTURE_TRSM &&
+          mmci_structure_solves_left(e->run->steps.plan->chain->dtype))
+        return apply_left(e, x->kernel, special, other, x->right, c, pivot, error);
       copy_to(e, other, c);
       if (x->kernel == MMCI_STRUCTURE_COPY) return MMC_OK;
       return apply(e, x->kernel, special, x->right, c, pivot, error);

@@ -18,7 +18,7 @@ void mmci_structured_run_destroy(mmci_structured_run *run);
  * E_NOMEM, E_DEVICE, E_INTERRUPTED. */
 mmc_status mmci_structured_run_execute(mmci_structured_run *run, const mmc_matrix *factors,
                                        const mmc_matrix *out, mmci_error *error);
-/* Does the same on the caller's stream, and leaves the work to it where no pivot is to be seen and
+/* Does the same on the caller's stream, and leaves the work to it, once the pivots are seen, where
  * no matrix is on the host. */
 mmc_status mmci_structured_run_enqueue(mmci_structured_run *run, void *stream,
                                        const mmc_matrix *factors, const mmc_matrix *out,

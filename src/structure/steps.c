@@ -140,9 +140,12 @@ uint64_t mmci_structure_scratch(const mmci_structure_step *step, mmc_dtype dtype
   uint64_t bytes = 0;
   if (step->formed[0]) bytes = add(bytes, left);
   if (step->formed[1]) bytes = add(bytes, right);
-  /* There products are computed apart from their operands, and LU is solved with from the left. */
+  /* There products are computed apart from their operands, and LU, and triangles of f32, are solved
+   * with from the left. */
   if (on_device && step->kernel == MMCI_STRUCTURE_TRMM) bytes = add(bytes, other);
-  if (on_device && step->kernel == MMCI_STRUCTURE_GESV) bytes = add(bytes, result);
+  if (on_device && (step->kernel == MMCI_STRUCTURE_GESV ||
+                    (step->kernel == MMCI_STRUCTURE_TRSM && mmci_structure_solves_left(dtype))))
+    bytes = add(bytes, result);
   if (on_device && step->kernel == MMCI_STRUCTURE_BAND && mmci_dtype_is_complex(dtype))
     bytes = add(bytes, operand);
   switch (step->kernel) {

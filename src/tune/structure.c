@@ -109,7 +109,8 @@ static mmc_status run_once(const bench *b, const task *t, mmci_error *error) {
   void *z = b->matrices[0], *s = t->product.inverts ? z : b->matrices[1];
   if (t->gemm != NULL) return b->ops->enqueue(b->queue, t->gemm, s, b->matrices[2], z, error);
   if (t->kernel != NULL)
-    return b->ops->structured_enqueue(b->queue, t->kernel, z, s, b->matrices[2], b->pivot, error);
+    return b->ops->structured_enqueue(b->queue, t->kernel, z, s, b->matrices[2], b->pivot, NULL,
+                                      error);
   int64_t pivot;
   return b->ops->structured(b->device, &t->product, z, s, &pivot, error);
 }

@@ -630,11 +630,20 @@ static mmc_status put_structured(mmci_queue *queue, const mmci_structured_kernel
   return MMC_OK;
 }
 
+static mmc_status event_record(mmci_queue *queue, mmci_event *event, mmci_error *error);
+
+static mmc_status put_and_tell(mmci_queue *queue, const mmci_structured_kernel *kernel, void *z,
+                               void *s, const void *b, int32_t *pivot, mmci_event *known,
+                               mmci_error *error) {
+  mmc_status status = put_structured(queue, kernel, z, s, b, pivot);
+  return status == MMC_OK && known != NULL ? event_record(queue, known, error) : status;
+}
+
 static mmc_status structured_enqueue(mmci_queue *queue, const mmci_structured_kernel *kernel,
                                      void *z, void *s, const void *b, int32_t *pivot,
-                                     mmci_error *error) {
+                                     mmci_event *known, mmci_error *error) {
   FAILING(queue->device, "structured_enqueue", error,
-          put_structured(queue, kernel, z, s, b, pivot));
+          put_and_tell(queue, kernel, z, s, b, pivot, known, error));
 }
 
 /* ---- chains ---------------------------------------------------------------------------------- */

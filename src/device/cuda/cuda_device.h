@@ -41,6 +41,7 @@ struct mmci_queue {
   const mmci_cusolver *cusolver;
   cusolverDnHandle_t solver;
   cusolverDnParams_t solver_params;
+  mmci_event *pivot_known; /* while a product with structure is enqueued: not recorded yet */
   void *room, *host_room;
   size_t room_bytes, host_room_bytes;
   atomic_int downloads; /* downloads that are in the ring, on their way to the host's memory */
@@ -139,7 +140,7 @@ mmc_status mmci_cuda_structured_prepare(mmci_device *device, const mmci_structur
                                         mmci_structured_kernel **out, mmci_error *error);
 mmc_status mmci_cuda_structured_enqueue(mmci_queue *queue, const mmci_structured_kernel *kernel,
                                         void *z, void *s, const void *b, int32_t *pivot,
-                                        mmci_error *error);
+                                        mmci_event *known, mmci_error *error);
 void mmci_cuda_structured_release(mmci_structured_kernel *kernel);
 
 /* ---- scan/cuda_scan.c ------------------------------------------------------------------------ */

@@ -5,12 +5,16 @@
  * when a product asks for more. */
 #include <string.h>
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/structured/structured_kernels.h"
 
+/* In f32 cuBLAS is the faster with parts of this side, of triangles on the left; in other dtypes,
+ * and on the right, it is not (docs/benchmarks.md). */
+enum { SOLVED_SIDE = 256 };
 enum { ALIGNED = 256 }; /* parts of the queue's room begin at multiples of so many bytes */
 
 struct mmci_structured_kernel {
@@ -72,9 +76,9 @@ void mmci_cuda_structured_release(mmci_structured_kernel *kernel) {
 
 /* ---- cuBLAS ---------------------------------------------------------------------------------- */
 
-static const double REAL_F64[2][2] = {{1, 0}, {0, 0}};
-static const float REAL_F32[2][2] = {{1, 0}, {0, 0}};
-enum { ONE, ZERO };
+static const double REAL_F64[3][2] = {{1, 0}, {0, 0}, {-1, 0}};
+static const float REAL_F32[3][2] = {{1, 0}, {0, 0}, {-1, 0}};
+enum { ONE, ZERO, MINUS_ONE };
 
 static bool is_double(mmc_dtype dtype) {
   return dtype == MMC_F64 || dtype == MMC_C128;
@@ -152,6 +156,16 @@ static mmc_status triangular_product(mmci_queue *queue, const mmci_structured *p
   return MMC_OK;
 }
 
+/* ---- pivots ---------------------------------------------------------------------------------- */
+
+/* Is called once the pivot is enqueued to be written; what follows goes on while it is read. */
+static mmc_status tell_pivot(mmci_queue *queue, mmci_error *error) {
+  const mmci_event *known = queue->pivot_known;
+  queue->pivot_known = NULL;
+  if (known != NULL) MMCI_CUDA_TRY(cudaEventRecord(known->event, queue->stream));
+  return MMC_OK;
+}
+
 /* ---- triangles ------------------------------------------------------------------------------- */
 
 /* Z := op(S)^-1 Z or Z op(S)^-1 with a triangle S. */
@@ -166,13 +180,63 @@ typedef struct triangle {
   int64_t ldz;
 } triangle;
 
-static mmc_status solve_triangle(mmci_queue *queue, const triangle *t, mmci_error *error) {
+static mmc_status solve_block(mmci_queue *queue, const triangle *t, mmci_error *error) {
   MMCI_BY_DTYPE(
       queue->cublas, t->dtype, cublasStrsm_v2_64, cublasDtrsm_v2_64, cublasCtrsm_v2_64,
       cublasZtrsm_v2_64,
       (queue->handle, side_of(t->right), half_of(t->lower), op_of(t->op), diagonal_of(t->unit),
        t->rows, t->cols, scalar(t->dtype, ONE), t->s, t->lds, t->z, t->ldz));
   return MMC_OK;
+}
+
+static int64_t side_of_triangle(const triangle *t) {
+  return t->right ? t->cols : t->rows;
+}
+
+/* Returns one of two parts of a triangle, of this side from element first on, and of what is solved
+ * for with it. */
+static triangle part_of(const triangle *t, int64_t first, int64_t side) {
+  const int64_t size = (int64_t)mmc_dtype_size(t->dtype);
+  triangle part = *t;
+  part.s = mmci_address(t->s, first * (t->lds + 1) * size);
+  part.z = mmci_address(t->z, first * (t->right ? t->ldz : 1) * size);
+  if (t->right)
+    part.cols = side;
+  else
+    part.rows = side;
+  return part;
+}
+
+/* Subtracts from the later part what the one that is solved for makes of the block beside them. */
+static mmc_status subtract_solved(mmci_queue *queue, const triangle *t, const triangle *solved,
+                                  const triangle *later, int64_t half, mmci_error *error) {
+  const cudaDataType_t type = type_of(t->dtype);
+  const cublasOperation_t op = op_of(t->op);
+  const int64_t size = (int64_t)mmc_dtype_size(t->dtype);
+  const void *s = mmci_address(t->s, half * (t->lower ? 1 : t->lds) * size);
+  MMCI_CUBLAS_TRY(
+      queue->cublas, cublasGemmEx_64,
+      (queue->handle, t->right ? CUBLAS_OP_N : op, t->right ? op : CUBLAS_OP_N, later->rows,
+       later->cols, side_of_triangle(solved), scalar(t->dtype, MINUS_ONE), t->right ? solved->z : s,
+       type, t->right ? t->ldz : t->lds, t->right ? s : solved->z, type, t->right ? t->lds : t->ldz,
+       scalar(t->dtype, ONE), later->z, type, t->ldz,
+       is_double(t->dtype) ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+  return MMC_OK;
+}
+
+/* Solves by halves down to parts of a side, so that most of the work is a product. */
+static mmc_status solve_triangle(mmci_queue *queue, const triangle *t, mmci_error *error) {
+  const int64_t side = side_of_triangle(t);
+  int64_t half = SOLVED_SIDE;
+  if (side <= SOLVED_SIDE || t->right || t->dtype != MMC_F32) return solve_block(queue, t, error);
+  while (2 * half < side) half *= 2;
+  const triangle first = part_of(t, 0, half), second = part_of(t, half, side - half);
+  /* op(S) is lower: the first rows of the result follow from S alone, or its last columns. */
+  const bool is_lower = t->lower == (t->op == MMC_OP_N), from_first = is_lower != t->right;
+  const triangle *solved = from_first ? &first : &second, *later = from_first ? &second : &first;
+  mmc_status status = solve_triangle(queue, solved, error);
+  if (status == MMC_OK) status = subtract_solved(queue, t, solved, later, half, error);
+  return status == MMC_OK ? solve_triangle(queue, later, error) : status;
 }
 
 /* ---- room ------------------------------------------------------------------------------------ */
@@ -192,6 +256,7 @@ static mmc_status take_room(mmci_queue *queue, size_t bytes, size_t host_bytes, 
     queue->room_bytes = bytes;
   }
   if (host_bytes <= queue->host_room_bytes) return MMC_OK;
+  MMCI_CUDA_TRY(cudaStreamSynchronize(queue->stream)); /* cuSOLVER may still read what is there */
   free(queue->host_room);
   queue->host_room_bytes = 0;
   queue->host_room = mmci_alloc_array(host_bytes, 1);
@@ -306,6 +371,7 @@ static mmc_status solve(mmci_queue *queue, const mmci_structured *p, void *z, vo
                 .s = s};
   mmc_status status = take_factor_room(queue, &f, error);
   if (status == MMC_OK) status = factorise(queue, &f, pivot, error);
+  if (status == MMC_OK) status = tell_pivot(queue, error);
   return status == MMC_OK ? solve_factored(queue, &f, p->right, p->rows, p->cols, z, p->ldz, error)
                           : status;
 }
@@ -339,6 +405,7 @@ static mmc_status look_at_diagonal(mmci_queue *queue, const triangle *t, int32_t
 static mmc_status solve_triangular(mmci_queue *queue, const triangle *t, int32_t *pivot,
                                    mmci_error *error) {
   mmc_status status = look_at_diagonal(queue, t, pivot, error);
+  if (status == MMC_OK) status = tell_pivot(queue, error);
   return status == MMC_OK ? solve_triangle(queue, t, error) : status;
 }
 
@@ -451,13 +518,8 @@ static mmc_status multiply_band(mmci_queue *queue, const mmci_structured *p, voi
 
 /* ---- one product ----------------------------------------------------------------------------- */
 
-mmc_status mmci_cuda_structured_enqueue(mmci_queue *queue, const mmci_structured_kernel *kernel,
-                                        void *z, void *s, const void *b, int32_t *pivot,
-                                        mmci_error *error) {
-  const mmci_structured *p = &kernel->product;
-  MMCI_CUDA_ON(queue->device);
-  mmc_status status = mmci_cuda_bind_handle(queue, error);
-  if (status != MMC_OK) return status;
+static mmc_status enqueue(mmci_queue *queue, const mmci_structured *p, void *z, void *s,
+                          const void *b, int32_t *pivot, mmci_error *error) {
   const bool is_empty = p->rows == 0 || p->cols == 0;
   if (is_empty && mmci_structured_has_pivot(p))
     MMCI_CUDA_TRY(cudaMemsetAsync(pivot, 0, sizeof *pivot, queue->stream));
@@ -486,4 +548,15 @@ mmc_status mmci_cuda_structured_enqueue(mmci_queue *queue, const mmci_structured
       return mmci_fail(error, MMC_E_UNSUPPORTED,
                        "device 'cuda' has no kernel for this product with structure");
   }
+}
+
+mmc_status mmci_cuda_structured_enqueue(mmci_queue *queue, const mmci_structured_kernel *kernel,
+                                        void *z, void *s, const void *b, int32_t *pivot,
+                                        mmci_event *known, mmci_error *error) {
+  MMCI_CUDA_ON(queue->device);
+  mmc_status status = mmci_cuda_bind_handle(queue, error);
+  if (status != MMC_OK) return status;
+  queue->pivot_known = known;
+  status = enqueue(queue, &kernel->product, z, s, b, pivot, error);
+  return status == MMC_OK ? tell_pivot(queue, error) : status;
 }
