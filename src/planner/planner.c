@@ -97,6 +97,12 @@ static void keep_batch_whole(mmci_planning *p) {
     p->plan.chunk = p->plan.chain->batch;
 }
 
+/* Asks whether to go on. In very long chains, what follows the order takes longer than the search.
+ */
+static mmc_status ask_progress(const mmci_planning *p, mmci_error *error) {
+  return mmci_ask_progress(p->options->progress, p->options->progress_user, 1, error);
+}
+
 /* Does all that follows the order. */
 static mmc_status finish_plan(const mmci_objective *objective, mmci_planning *p,
                               mmci_error *error) {
@@ -106,8 +112,10 @@ static mmc_status finish_plan(const mmci_objective *objective, mmci_planning *p,
   mmc_status status = mmci_offers_fit(&memory, options->device_memory_bytes,
                                       options->memory_limit_bytes, &p->plan, error);
   p->plan.scaled = options->scaled;
+  if (status == MMC_OK) status = ask_progress(p, error);
   if (status == MMC_OK && !options->scaled) status = objective->group(p, error);
   if (status == MMC_OK) keep_batch_whole(p);
+  if (status == MMC_OK) status = ask_progress(p, error);
   if (status == MMC_OK && objective->price != NULL) {
     status = objective->price(p, error);
     if (status == MMC_OK)

@@ -420,6 +420,7 @@ mmc_status mmci_plan_create_timed(const mmc_chain *chain, const char *solver, mm
     status = mmci_fail_nomem(error, sizeof *time);
   else
     *time = (mmci_plan_time){.kept = ""};
+  if (status == MMC_OK) status = mmci_ask_progress(bounds.progress, bounds.progress_user, 1, error);
   if (status == MMC_OK) status = choose_order(chain, solver, bounds, request, &plan, time, error);
   if (status != MMC_OK) {
     free(time);
