@@ -155,7 +155,7 @@ typedef struct kind {
   const PyMethodDef *is_neg, *is_conj;
 } kind;
 
-static const kind *kind_of(PyObject *object);
+static bool kind_of(PyObject *object, kind *out);
 
 static int ask(PyObject *object, const PyMethodDef *method, PyObject *name) {
   return is_true(method != NULL ? method->ml_meth(object, NULL)
@@ -169,13 +169,13 @@ static int requires_grad(const kind *k, PyObject *object) {
 }
 
 int mmcp_requires_grad(PyObject *object) {
-  const kind *k = kind_of(object);
-  return k != NULL ? requires_grad(k, object) : -1;
+  kind k;
+  return kind_of(object, &k) ? requires_grad(&k, object) : -1;
 }
 
 int mmcp_is_conjugated(PyObject *object) {
-  const kind *k = kind_of(object);
-  return k != NULL ? ask(object, k->is_conj, mmcp.is_conj) : -1;
+  kind k;
+  return kind_of(object, &k) ? ask(object, k.is_conj, mmcp.is_conj) : -1;
 }
 
 /* PyTorch's tensors mean something else than their memory when they are lazily conjugated or
@@ -216,9 +216,9 @@ int mmcp_view_acquire(PyObject *object, mmcp_want want, mmcp_view *out) {
   clear(out);
   if ((PyObject *)Py_TYPE(object) == mmcp.ndarray) return acquire_buffer(object, want, out);
   if (PyCapsule_CheckExact(object)) return acquire_capsule(object, want, out);
-  const kind *k = kind_of(object);
-  if (k == NULL) return -1;
-  return k->exchange != NULL ? acquire_exchanged(k, object, want, out) : 0;
+  kind k;
+  if (!kind_of(object, &k)) return -1;
+  return k.exchange != NULL ? acquire_exchanged(&k, object, want, out) : 0;
 }
 
 void mmcp_view_release(mmcp_view *view) {
@@ -294,33 +294,37 @@ static const PyGetSetDef *getter_of(PyTypeObject *type, PyObject *name) {
   return found != NULL ? ((const PyGetSetDescrObject *)found)->d_getset : NULL;
 }
 
-/* The types asked for last are remembered: a chain's factors are of one. NULL with an exception
- * set.
- */
-static const kind *kind_of(PyObject *object) {
+/* The types asked for last are remembered: a chain's factors are of one. What is known of a type is
+ * copied, because a property of another type may be Python code, which asks for types too. Returns
+ * false with an exception set. */
+static bool kind_of(PyObject *object, kind *out) {
   enum { KINDS = 4 };
   static kind kinds[KINDS];
   static int next;
   PyTypeObject *type = Py_TYPE(object);
   for (int i = 0; i < KINDS; i++)
-    if (kinds[i].type == type) return &kinds[i];
+    if (kinds[i].type == type) {
+      *out = kinds[i];
+      return true;
+    }
   const dl_exchange *exchange = find_exchange(type);
-  if (exchange == NULL && PyErr_Occurred()) return NULL;
-  kind *k = &kinds[next];
-  next = (next + 1) % KINDS;
+  if (exchange == NULL && PyErr_Occurred()) return false;
+  *out = (kind){.type = type,
+                .exchange = exchange,
+                .requires_grad = getter_of(type, mmcp.requires_grad),
+                .is_neg = method_of(type, mmcp.is_neg),
+                .is_conj = method_of(type, mmcp.is_conj)};
+  PyTypeObject *before = kinds[next].type;
   Py_INCREF(type);
-  Py_XDECREF(k->type);
-  *k = (kind){.type = type,
-              .exchange = exchange,
-              .requires_grad = getter_of(type, mmcp.requires_grad),
-              .is_neg = method_of(type, mmcp.is_neg),
-              .is_conj = method_of(type, mmcp.is_conj)};
-  return k;
+  kinds[next] = *out;
+  next = (next + 1) % KINDS;
+  Py_XDECREF(before);
+  return true;
 }
 
 const dl_exchange *mmcp_exchange_of(PyObject *object) {
-  const kind *k = kind_of(object);
-  return k != NULL ? k->exchange : NULL;
+  kind k;
+  return kind_of(object, &k) ? k.exchange : NULL;
 }
 
 /* Sets an exception; the exchange functions call it with or without the GIL. */
