@@ -74,27 +74,24 @@ struct LinesByTwo {
   static __device__ __forceinline__ int turn(int line) { return line / 2 % 4 * 2; }
 };
 
-/* A tile's factors, on their way through a ring in shared memory. WHOLE: n is N, and factors and
- * states lie without gaps, so that addresses need no arithmetic. */
-template <int N, bool WHOLE, typename Lines>
+/* A tile's factors, on their way through a ring in shared memory. */
+template <int N, typename Lines>
 struct Ring {
   enum { THREADS = 2 * N, SIZE = N * N, PIECES = N / PIECE };
   const mmci_cuda_walk &walk;
   float *slots;
-  int64_t b, tile, begin;
-  int n, count; /* count: factors of the tile */
+  int64_t b, tile, begin, count;
 
   __device__ __forceinline__ Ring(const mmci_cuda_walk &w, void *shared, int64_t number)
       : walk(w), slots(static_cast<float *>(shared)) {
     b = number / walk.tiles;
     tile = number % walk.tiles;
     begin = tile * walk.run;
-    n = WHOLE ? (int)N : (int)walk.n;
-    count = (int)(walk.length - begin < walk.run ? walk.length - begin : walk.run);
+    count = walk.length - begin < walk.run ? walk.length - begin : walk.run;
     /* Pieces beyond n are never written again. */
-    for (int e = (int)threadIdx.x; n < N && e < STAGES * SIZE; e += THREADS) slots[e] = 0;
-    if (n < N) __syncthreads();
-    for (int t = 0; t < STAGES - 1; t++) bring(t);
+    for (int e = (int)threadIdx.x; walk.n < N && e < STAGES * SIZE; e += THREADS) slots[e] = 0;
+    if (walk.n < N) __syncthreads();
+    for (int64_t t = 0; t < STAGES - 1; t++) bring(t);
   }
 
   static __device__ __forceinline__ int place(int line, int piece) {
@@ -102,24 +99,23 @@ struct Ring {
   }
 
   /* Brings a factor of the tile, if there is such; all threads take part. */
-  __device__ __forceinline__ void bring(int t) const {
+  __device__ __forceinline__ void bring(int64_t t) const {
     if (t < count) {
       const mmci_cuda_stack &x = walk.factors;
       const float *from = static_cast<const float *>(x.data) + b * x.stride + (begin + t) * x.step;
       enum { LINES = THREADS / PIECES };
       const int first = (int)threadIdx.x / PIECES, piece = (int)threadIdx.x % PIECES;
       float *to = slots + t % STAGES * SIZE;
-      const int64_t ld = WHOLE ? (int64_t)N : x.ld;
-      from += first * ld + piece * PIECE;
-      if (piece * PIECE < n)
+      from += first * x.ld + piece * PIECE;
+      if (piece * PIECE < walk.n)
 #pragma unroll
-        for (int k = 0; k < N; k += LINES)
-          if (first + k < n) mmci_copy_async(to + place(first + k, piece), from + k * ld);
+        for (int k = 0; k < N; k += LINES, from += LINES * x.ld)
+          if (first + k < walk.n) mmci_copy_async(to + place(first + k, piece), from);
     }
     mmci_copy_async_commit();
   }
   /* Waits for factor t, sends for a later one and returns where factor t is. */
-  __device__ __forceinline__ const float *next(int t) const {
+  __device__ __forceinline__ const float *next(int64_t t) const {
     mmci_copy_async_wait<STAGES - 2>();
     __syncthreads();
     bring(t + STAGES - 1);
@@ -133,12 +129,12 @@ struct Ring {
     if (!walk.finishes) return {nullptr, 0, 0, false};
     if (tile > 0) return of_tile(walk.carries, tile - 1);
     if (x.data == nullptr) return {nullptr, 0, 0, false};
-    return {static_cast<const float *>(x.data) + b * x.stride, x.ld, n, x.turned};
+    return of_stack(x, 0);
   }
   __device__ __forceinline__ Matrix first_factor() const {
     return of_stack(walk.factors, begin);
   }
-  __device__ __forceinline__ Matrix state(int t) const {
+  __device__ __forceinline__ Matrix state(int64_t t) const {
     return of_stack(walk.states, begin + t);
   }
   __device__ __forceinline__ Matrix total() const {
@@ -147,11 +143,11 @@ struct Ring {
 
  private:
   __device__ __forceinline__ Matrix of_stack(const mmci_cuda_stack &x, int64_t t) const {
-    const float *at = static_cast<const float *>(x.data) + b * x.stride + t * x.step;
-    return WHOLE ? Matrix(at, N, N, false) : Matrix(at, x.ld, n, x.turned);
+    return {static_cast<const float *>(x.data) + b * x.stride + t * x.step, x.ld, walk.n, x.turned};
   }
   __device__ __forceinline__ Matrix of_tile(const void *matrices, int64_t number) const {
-    return {static_cast<const float *>(matrices) + (b * walk.tiles + number) * n * n, n, n, false};
+    return {static_cast<const float *>(matrices) + (b * walk.tiles + number) * walk.n * walk.n,
+            walk.n, walk.n, false};
   }
 };
 
@@ -196,8 +192,9 @@ struct Rows {
               {{(float)*four[0], (float)*four[1], (float)*four[2], (float)*four[3]}});
     });
   }
-  template <typename R>
-  __device__ __forceinline__ void multiply(const R &ring, const float *matrix) {
+  template <typename Lines>
+  __device__ __forceinline__ void multiply(const float *matrix, int64_t n) {
+    typedef Ring<N, Lines> R;
     const int lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
     double sum[BLOCKS][4] = {};
 #pragma unroll
@@ -220,26 +217,27 @@ struct Rows {
     for (int k = 0; k < BLOCKS; k++)
 #pragma unroll
       for (int e = 0; e < 4; e++) of[k][e] = sum[k][e];
-    if (ring.n == N) return;
+    if (n == N) return;
     each([&](int, int a, int j, double *const *four) {
 #pragma unroll
       for (int e = 0; e < PIECE; e++)
-        if (col(a, j) >= ring.n) *four[e] = 0;
+        if (col(a, j) >= n) *four[e] = 0;
     });
   }
 };
 
-template <int N, bool WHOLE>
+template <int N>
 __global__ void __launch_bounds__(2 * N) follow_tiles(const mmci_cuda_walk walk) {
+  typedef LinesByFour Lines;
   MMCI_DYNAMIC_SHARED(memory);
-  const Ring<N, WHOLE, LinesByFour> ring(walk, memory, (int64_t)blockIdx.x);
+  const Ring<N, Lines> ring(walk, memory, (int64_t)blockIdx.x);
   const Matrix before = ring.before();
   const bool follows = before.data != nullptr;
   Rows<N> state;
   state.read(follows ? before : ring.first_factor());
-  for (int t = 0; t < ring.count; t++) {
+  for (int64_t t = 0; t < ring.count; t++) {
     const float *factor = ring.next(t);
-    if (t > 0 || follows) state.multiply(ring, factor);
+    if (t > 0 || follows) state.template multiply<Lines>(factor, walk.n);
     if (walk.finishes) state.write(ring.state(t));
   }
   if (!walk.finishes) state.write(ring.total());
@@ -248,9 +246,10 @@ __global__ void __launch_bounds__(2 * N) follow_tiles(const mmci_cuda_walk walk)
 /* Lane 4 g + t of a warp holds of row g the columns 16 warp + 4 t to 16 warp + 4 t + 3. Of eight
  * columns of a product by the tensor core, these are every other one: of the first the even ones.
  */
-template <int N, bool WHOLE>
+template <int N>
 __global__ void __launch_bounds__(2 * N) follow_rows(const mmci_cuda_walk walk) {
-  typedef Ring<N, WHOLE, LinesByTwo> R;
+  typedef LinesByTwo Lines;
+  typedef Ring<N, Lines> R;
   enum { PITCH = N + 2, STATE = EIGHT * PITCH };
   MMCI_DYNAMIC_SHARED(memory);
   const R ring(walk, memory, (int64_t)blockIdx.x / (N / EIGHT));
@@ -261,7 +260,7 @@ __global__ void __launch_bounds__(2 * N) follow_rows(const mmci_cuda_walk walk) 
   const Matrix before = ring.before();
   const bool follows = before.data != nullptr;
   double own[4] = {};
-  const auto keep = [&](int turn) {
+  const auto keep = [&](int64_t turn) {
     double *to = states + turn % 2 * STATE + g * PITCH + col;
     reinterpret_cast<Pair *>(to)[0] = {own[0], own[1]};
     reinterpret_cast<Pair *>(to)[1] = {own[2], own[3]};
@@ -273,7 +272,7 @@ __global__ void __launch_bounds__(2 * N) follow_rows(const mmci_cuda_walk walk) 
 #pragma unroll
   for (int e = 0; e < 4; e++) own[e] = (double)start.of[e];
   keep(0);
-  for (int i = 0; i < ring.count; i++) {
+  for (int64_t i = 0; i < ring.count; i++) {
     const float *factor = ring.next(i);
     if (i > 0 || follows) {
       const double *state = states + i % 2 * STATE + g * PITCH;
@@ -292,7 +291,7 @@ __global__ void __launch_bounds__(2 * N) follow_rows(const mmci_cuda_walk walk) 
       }
 #pragma unroll
       for (int e = 0; e < 4; e++)
-        own[e] = col < ring.n ? sum[e % 2][0][e / 2] + sum[e % 2][1][e / 2] : 0;
+        own[e] = col < walk.n ? sum[e % 2][0][e / 2] + sum[e % 2][1][e / 2] : 0;
     }
     if (i + 1 < ring.count) keep(i + 1);
     if (walk.finishes) write(ring.state(i));
@@ -300,24 +299,17 @@ __global__ void __launch_bounds__(2 * N) follow_rows(const mmci_cuda_walk walk) 
   if (!walk.finishes) write(ring.total());
 }
 
-template <int N, bool WHOLE>
+template <int N>
 mmc_status launch(cudaStream_t stream, const mmci_cuda_walk *walk, mmci_error *error) {
   const size_t ring = STAGES * N * N * sizeof(float);
   const size_t shared = ring + (walk->splits_rows ? 2 * EIGHT * (N + 2) * sizeof(double) : 0);
-  const auto kernel = walk->splits_rows ? follow_rows<N, WHOLE> : follow_tiles<N, WHOLE>;
+  const auto kernel = walk->splits_rows ? follow_rows<N> : follow_tiles<N>;
   const unsigned blocks =
       (unsigned)(walk->tiles * walk->batch * (walk->splits_rows ? N / EIGHT : 1));
   MMCI_CUDA_TRY(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
   MMCI_CUDA_TRY(mmci_launch(kernel, dim3(blocks), dim3(2 * N), shared, stream, *walk));
   return MMC_OK;
-}
-
-template <int N>
-mmc_status launch_side(cudaStream_t stream, const mmci_cuda_walk *walk, mmci_error *error) {
-  const bool is_whole =
-      walk->n == N && walk->factors.ld == N && (!walk->finishes || walk->states.ld == N);
-  return is_whole ? launch<N, true>(stream, walk, error) : launch<N, false>(stream, walk, error);
 }
 
 bool is_by_four(const mmci_cuda_stack &x, int64_t n) {
@@ -337,6 +329,5 @@ extern "C" bool mmci_cuda_tensor_walk_can(int major, int minor, const mmci_cuda_
 
 extern "C" mmc_status mmci_cuda_tensor_walk_run(cudaStream_t stream, const mmci_cuda_walk *walk,
                                                 mmci_error *error) {
-  return walk->n <= 32 ? launch_side<32>(stream, walk, error)
-                       : launch_side<64>(stream, walk, error);
+  return walk->n <= 32 ? launch<32>(stream, walk, error) : launch<64>(stream, walk, error);
 }
