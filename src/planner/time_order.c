@@ -79,7 +79,7 @@ static total total_of(const priced_chain *c, const products *mine, const product
     if (has_range(others, r)) continue;
     mmci_price price;
     price_product(c, r.first, r.split, r.last, &price);
-    double error_s = price.seconds * price.error;
+    double error_s = price.seconds * mmci_doubt_of(price.source, price.error);
     sum.seconds += price.seconds;
     if (price.modelled)
       sum.modelled += error_s;
@@ -146,6 +146,30 @@ static mmc_status find_beside(const priced_chain *c, const mmci_plan *plan, bool
 /* Returns the most that a plan saves less than another in its place. */
 static double less_hidden(double before_s, double after_s) {
   return fmax(0, before_s - after_s);
+}
+
+/* Adds up what the plan takes by the cheapest calls. */
+static mmc_status total_by_calls(const priced_chain *c, const mmci_plan *plan, total *out,
+                                 mmci_error *error) {
+  mmci_cover cover;
+  mmc_status status = mmci_plan_cover(plan, c->request->machine, &cover, error);
+  if (status != MMC_OK) return status;
+  *out = (total){cover.seconds, cover.squares, cover.modelled, 0};
+  bool separate = cover.groups == 0;
+  mmci_cover_destroy(&cover);
+  return separate ? find_beside(c, plan, NULL, &out->hidden_s, error) : MMC_OK;
+}
+
+/* Says whether plan b takes no longer than a by the cheapest calls of either. */
+static mmc_status compare_calls(const priced_chain *c, const mmci_plan *a, const mmci_plan *b,
+                                bool *out, mmci_error *error) {
+  total before, after;
+  *out = true;
+  if (c->request->machine == NULL || a->step_count > MMCI_GROUPS_MOST_STEPS) return MMC_OK;
+  mmc_status status = total_by_calls(c, a, &before, error);
+  if (status == MMC_OK) status = total_by_calls(c, b, &after, error);
+  if (status == MMC_OK) *out = after.seconds - after.hidden_s <= before.seconds - before.hidden_s;
+  return status;
 }
 
 /* Says whether plan b is surely faster than a. *gain_s is by how much. */
@@ -249,6 +273,7 @@ static mmc_status try_price(priced_chain *c, mmci_bounds bounds, mmci_plan *plan
   bool surely = false, possible = by_price.workspace_bytes != UINT64_MAX &&
                                   by_price.multiplications != MMCI_U128_MAX;
   if (possible) status = compare_plans(c, plan, &by_price, &surely, &time->gain_s, error);
+  if (status == MMC_OK && surely) status = compare_calls(c, plan, &by_price, &surely, error);
   if (status != MMC_OK) {
     mmci_plan_destroy(&by_price);
     return status;
@@ -263,18 +288,6 @@ static mmc_status try_price(priced_chain *c, mmci_bounds bounds, mmci_plan *plan
 }
 
 /* ---- trees by their calls ------------------------------------------------------------------ */
-
-/* Adds up what the plan takes by the cheapest calls. */
-static mmc_status total_by_calls(const priced_chain *c, const mmci_plan *plan, total *out,
-                                 mmci_error *error) {
-  mmci_cover cover;
-  mmc_status status = mmci_plan_cover(plan, c->request->machine, &cover, error);
-  if (status != MMC_OK) return status;
-  *out = (total){cover.seconds, cover.squares, cover.modelled, 0};
-  bool separate = cover.groups == 0;
-  mmci_cover_destroy(&cover);
-  return separate ? find_beside(c, plan, NULL, &out->hidden_s, error) : MMC_OK;
-}
 
 /* Of two orders of as many multiplications the faster is better; else only one that is surely
  * faster. */
