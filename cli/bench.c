@@ -36,7 +36,7 @@ static const char help[] =
     "  --location L device (when left out) or host: where factors and results lie\n"
     "  --precision P native (when left out), faithful or fast\n"
     "  --reproducible\n"
-    "               the same bits on every device, by any number of threads\n"
+    "               the same bits on every device, by any number of threads: docs/reproducible.md\n"
     "  --tolerance X\n"
     "               as little work as surely keeps results within X of the factors' lengths\n"
     "  --seconds S  how long to measure a chain; 1 when left out, and 5 runs at least\n"
