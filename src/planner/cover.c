@@ -397,10 +397,9 @@ static void label(const search *x, mmci_cover *out) {
     if (at->source == MMCI_MEASURED)
       out->squares += pow(at->call_s * at->call_error, 2);
     else
-      out->modelled +=
-          at->call_s * mmci_doubt_of(at->source, at->source == MMCI_SHIPPED
-                                                     ? at->call_error
-                                                     : x->machine->facts.error);
+      out->modelled += at->call_s * mmci_doubt_of(at->source, at->source == MMCI_SHIPPED
+                                                                  ? at->call_error
+                                                                  : x->machine->facts.error);
     if (at->choice == ALONE) continue;
     out->group_of[s] = out->groups;
     int32_t size = tree ? at->size : s + 1;

@@ -86,8 +86,8 @@ void mmci_cover_destroy(mmci_cover *cover);
 mmc_status mmci_plan_choose_groups(mmci_plan *plan, const mmci_group_machine *machine,
                                    uint64_t limit_bytes, mmci_error *error);
 
-/* Returns by how much a price is doubted where two orders are compared. Formulas that were fitted to
- * a kind of device say by which share nine of ten are off; between two sums of them a quarter of
+/* Returns by how much a price is doubted where two orders are compared. Formulas that were fitted
+ * to a kind of device say by which share nine of ten are off; between two sums of them a quarter of
  * that decides. */
 static inline double mmci_doubt_of(mmci_provenance source, double error) {
   return source == MMCI_SHIPPED ? error / 4 : error;
