@@ -13,6 +13,7 @@ typedef enum mmci_structure_kernel {
   MMCI_STRUCTURE_SCALE, /* an operand is diagonal, or the inverse of such */
   MMCI_STRUCTURE_SYRK,  /* A A^T, or A A^H */
   MMCI_STRUCTURE_TRMM,
+  MMCI_STRUCTURE_TRTRMM, /* a triangle by a triangle, by TRMM of strips and GEMM */
   MMCI_STRUCTURE_TRSM,
   MMCI_STRUCTURE_POSV,    /* solves by Cholesky's factors */
   MMCI_STRUCTURE_SYSV,    /* solves by L D L^T of a symmetric or Hermitian matrix */
@@ -21,7 +22,7 @@ typedef enum mmci_structure_kernel {
   MMCI_STRUCTURE_SYMM,    /* a matrix by such an operand */
   MMCI_STRUCTURE_PERMUTE, /* copies rows or columns */
   MMCI_STRUCTURE_BAND,    /* goes along the diagonals of a narrow band */
-  MMCI_STRUCTURE_BLOCKS,  /* multiplies the blocks that lie in bands, triangles among these */
+  MMCI_STRUCTURE_BLOCKS,  /* multiplies the blocks that lie in bands */
   MMCI_STRUCTURE_TBSV,    /* solves with a banded triangular matrix */
   MMCI_STRUCTURE_PBSV,    /* solves by Cholesky's factors of a banded matrix */
   MMCI_STRUCTURE_GTSV,    /* solves by elimination of a tridiagonal matrix */
@@ -39,6 +40,7 @@ typedef enum mmci_structure_piece {
   MMCI_PIECE_SYMM,
   MMCI_PIECE_SYRK,
   MMCI_PIECE_TRMM,
+  MMCI_PIECE_TRTRMM, /* of two triangles that are both lower, or both upper */
   MMCI_PIECE_TRSM,
   MMCI_PIECE_POTRF,
   MMCI_PIECE_GETRF,
@@ -85,10 +87,10 @@ enum { MMCI_BAND_LINES = 10 };
 
 /* Z := op(S) Z or Z op(S), with the inverse of op(S) where the kernel solves; or Z := op(S)
  * op(S)^T; or Z := S^-1. Z and S are column-major, and Z is rows x cols; S is square, but for SYRK,
- * where op(S) is rows x depth. SYMV, SYMM and BLOCKS compute Z := op(S) op(B) or op(B) op(S).
- * Banded matrices that are factorised lie as LAPACK has them, with lds from one column to the next;
- * those of GTSV as the diagonal below, the main and that above, each with room for lds elements,
- * and room for as many more. */
+ * where op(S) is rows x depth. Of TRTRMM Z is a triangle too, all of whose elements are read. SYMV,
+ * SYMM and BLOCKS compute Z := op(S) op(B) or op(B) op(S). Banded matrices that are factorised lie
+ * as LAPACK has them, with lds from one column to the next; those of GTSV as the diagonal below,
+ * the main and that above, each with room for lds elements, and room for as many more. */
 typedef struct mmci_structured {
   mmci_structure_kernel kernel;
   mmc_dtype dtype;
@@ -104,7 +106,7 @@ typedef struct mmci_structured {
   const void *b;   /* what SYMV, SYMM, BLOCKS and whatever computes apart multiply with */
   int64_t ldb;
   mmc_op b_op;
-  mmc_band b_band; /* of op(B), where it is square */
+  mmc_band b_band; /* of op(B), where it is square, or of Z that is multiplied in place */
 } mmci_structured;
 
 /* Says whether a product may find that a matrix is not to be inverted. */
@@ -114,5 +116,17 @@ static inline bool mmci_structured_has_pivot(const mmci_structured *p) {
   if (p->kernel == MMCI_STRUCTURE_SCALE) return p->divides;
   return p->kernel >= MMCI_STRUCTURE_TRSM && p->kernel <= MMCI_STRUCTURE_GESV;
 }
+
+/* Lines of a triangle Z that TRTRMM multiplies at once, in place: its columns where S stands on the
+ * left, else its rows. A GEMM, Z_out := op(S_out) Z_in or Z_in op(S_out), carries what is not zero
+ * of them to where Z has zeros; then comes a TRMM, Z_in := op(S_in) Z_in or Z_in op(S_in). */
+typedef struct mmci_triangle_strip {
+  mmci_structured trmm;          /* rows x cols of Z_in */
+  int64_t z_in, s_in;            /* elements before these parts of Z and S */
+  int64_t m, n, k, z_out, s_out; /* of the GEMM; m or n is 0 where there is none */
+} mmci_triangle_strip;
+
+/* Returns the strip that begins at a line of Z, with at most so many lines. */
+mmci_triangle_strip mmci_structured_strip(const mmci_structured *p, int64_t first, int64_t most);
 
 #endif

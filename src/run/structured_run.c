@@ -417,9 +417,9 @@ static mmc_status multiply_mirrored(execution *e, const view *a, bool conjugated
   return compute(e, &p, c->data, s.data, &pivot, error);
 }
 
-/* Computes C := op(A) B or B op(A), with the inverse where the kernel solves, where C is B. */
-static mmc_status apply(execution *e, mmci_structure_kernel kernel, const view *a, bool right,
-                        const target *c, int64_t *pivot, mmci_error *error) {
+/* Computes C := op(A) B or B op(A), with the inverse where the kernel solves, where C has B. */
+static mmc_status apply(execution *e, mmci_structure_kernel kernel, const view *a, const view *b,
+                        bool right, const target *c, int64_t *pivot, mmci_error *error) {
   const bool by_columns = c->by_columns, factorises = kernel == MMCI_STRUCTURE_POSV ||
                                                       kernel == MMCI_STRUCTURE_SYSV ||
                                                       kernel == MMCI_STRUCTURE_GESV;
@@ -435,6 +435,7 @@ static mmc_status apply(execution *e, mmci_structure_kernel kernel, const view *
                        .traits = s.traits,
                        .hermitian = (s.traits & MMC_HERMITIAN) != 0,
                        .band = by_columns ? a->band : mmci_band_transpose(a->band)};
+  if (b->rows == b->cols) p.b_band = by_columns ? b->band : mmci_band_transpose(b->band);
   return compute(e, &p, c->data, s.data, pivot, error);
 }
 
@@ -497,7 +498,7 @@ static mmc_status apply_left(execution *e, mmci_structure_kernel kernel, const v
   const bool is_packed = kernel == MMCI_STRUCTURE_PBSV || kernel == MMCI_STRUCTURE_GTSV ||
                          kernel == MMCI_STRUCTURE_GBSV;
   mmc_status status = is_packed ? apply_banded(e, kernel, a, &z, pivot, error)
-                                : apply(e, kernel, a, right, &z, pivot, error);
+                                : apply(e, kernel, a, b, right, &z, pivot, error);
   if (status != MMC_OK || *pivot != 0 || z.data == c->data) return status;
   view solved = {
       .data = z.data, .form = {.ld = z.ld, .trans = by_columns}, .rows = c->rows, .cols = c->cols};
@@ -641,7 +642,7 @@ static mmc_status multiply_on_device(execution *e, int32_t s, const view *specia
         return apply_left(e, x->kernel, special, other, x->right, c, pivot, error);
       copy_to(e, other, c);
       if (x->kernel == MMCI_STRUCTURE_COPY) return MMC_OK;
-      return apply(e, x->kernel, special, x->right, c, pivot, error);
+      return apply(e, x->kernel, special, other, x->right, c, pivot, error);
   }
 }
 
@@ -683,7 +684,7 @@ static mmc_status multiply(execution *e, int32_t s, const view *a, const view *b
   copy_to(e, other, c);
   if (x->kernel == MMCI_STRUCTURE_COPY) return MMC_OK;
   if (x->kernel != MMCI_STRUCTURE_SCALE)
-    return apply(e, x->kernel, special, x->right, c, pivot, error);
+    return apply(e, x->kernel, special, other, x->right, c, pivot, error);
   const bool divides = !x->reversed && x->inverse[x->right] && !x->formed[x->right];
   scale(e, special, x->right, divides, c, pivot);
   return MMC_OK;

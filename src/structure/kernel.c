@@ -122,22 +122,23 @@ static double pass_s(const mmci_structure_prices *prices, double elements) {
  * (docs/structure.md). */
 const mmci_structure_share mmci_structure_shares[MMCI_STRUCTURE_PIECES] = {
     [MMCI_PIECE_SYMV] = {0.6, 40},    [MMCI_PIECE_SYRK] = {0.5, 10},
-    [MMCI_PIECE_TRMM] = {0.5, 12},    [MMCI_PIECE_TRSM] = {0.5, 25},
-    [MMCI_PIECE_POTRF] = {0.2, 45},   [MMCI_PIECE_GETRF] = {0.35, 100},
-    [MMCI_PIECE_SYTRF] = {0.4, 70},   [MMCI_PIECE_SYTRS] = {1.2, 60},
-    [MMCI_PIECE_TRTRI] = {0.22, 100}, [MMCI_PIECE_POTRI] = {0.7, 120},
-    [MMCI_PIECE_GETRI] = {1.1, 180},  [MMCI_PIECE_SYTRI] = {0.8, 90},
-    [MMCI_PIECE_SYMM] = {1.05, 20},
+    [MMCI_PIECE_TRMM] = {0.5, 12},    [MMCI_PIECE_TRTRMM] = {0.22, 20},
+    [MMCI_PIECE_TRSM] = {0.5, 25},    [MMCI_PIECE_POTRF] = {0.2, 45},
+    [MMCI_PIECE_GETRF] = {0.35, 100}, [MMCI_PIECE_SYTRF] = {0.4, 70},
+    [MMCI_PIECE_SYTRS] = {1.2, 60},   [MMCI_PIECE_TRTRI] = {0.22, 100},
+    [MMCI_PIECE_POTRI] = {0.7, 120},  [MMCI_PIECE_GETRI] = {1.1, 180},
+    [MMCI_PIECE_SYTRI] = {0.8, 90},   [MMCI_PIECE_SYMM] = {1.05, 20},
 };
 
 /* Those of a device were measured on an H200 with cuBLAS 13 and cuSOLVER 12, in f32 and f64, sides
  * 512 to 8192 times as many columns. Inverses are solved for there, with the identity. */
 const mmci_structure_share mmci_structure_device_shares[MMCI_STRUCTURE_PIECES] = {
     [MMCI_PIECE_SYRK] = {0.45, 500},   [MMCI_PIECE_TRMM] = {0.45, 700},
-    [MMCI_PIECE_TRSM] = {0.4, 3600},   [MMCI_PIECE_POTRF] = {0.1, 4500},
-    [MMCI_PIECE_GETRF] = {0.5, 26000}, [MMCI_PIECE_TRTRI] = {0.4, 3600},
-    [MMCI_PIECE_POTRI] = {0.9, 11700}, [MMCI_PIECE_GETRI] = {1.3, 33200},
-    [MMCI_PIECE_SYTRI] = {1.3, 33200}, [MMCI_PIECE_SYMM] = {1.1, 300},
+    [MMCI_PIECE_TRTRMM] = {0.35, 700}, [MMCI_PIECE_TRSM] = {0.4, 3600},
+    [MMCI_PIECE_POTRF] = {0.1, 4500},  [MMCI_PIECE_GETRF] = {0.5, 26000},
+    [MMCI_PIECE_TRTRI] = {0.4, 3600},  [MMCI_PIECE_POTRI] = {0.9, 11700},
+    [MMCI_PIECE_GETRI] = {1.3, 33200}, [MMCI_PIECE_SYTRI] = {1.3, 33200},
+    [MMCI_PIECE_SYMM] = {1.1, 300},
 };
 
 /* Returns the seconds of a piece of work with a matrix of this side and so many other lines. Small
@@ -187,6 +188,8 @@ static double seconds_of(const mmci_structure_prices *prices, mmci_structure_ker
       return piece_s(prices, MMCI_PIECE_SYMM, side, gemm_s);
     case MMCI_STRUCTURE_TRMM:
       return piece_s(prices, MMCI_PIECE_TRMM, side, gemm_s) + copies;
+    case MMCI_STRUCTURE_TRTRMM:
+      return piece_s(prices, MMCI_PIECE_TRTRMM, side, gemm_s) + copies;
     case MMCI_STRUCTURE_TRSM:
       return piece_s(prices, MMCI_PIECE_TRSM, side, gemm_s) + copies;
     case MMCI_STRUCTURE_SYSV:
@@ -288,6 +291,10 @@ static bool is_banded(const choices *c, bool right) {
                          side);
 }
 
+static mmc_band triangle_band(uint32_t traits, int64_t side) {
+  return mmci_band_of(traits, (mmc_band){0, 0}, side);
+}
+
 static bool is_triangle(uint32_t traits) {
   return (traits & TRIANGULAR) != 0 && !mmci_traits_have(traits, DIAGONAL);
 }
@@ -311,21 +318,31 @@ static double blocks_s(const choices *c, mmc_band band, int64_t side, int64_t ot
          (both ? pass_s(c->prices, (double)side * (double)others) : 0);
 }
 
-/* Offers to multiply what lies in bands only, where the operand on this side has one, or where both
- * are triangular. */
+/* Offers to multiply two triangles of one side. Where one is lower and the other upper, twice as
+ * many elements meet as where they are alike, and what is more are products of GEMM. */
+static void offer_triangles(choices *c) {
+  const mmci_structure_product *p = c->product;
+  const int64_t side = p->m;
+  const bool alike = (p->left & p->right & TRIANGULAR) != 0;
+  if (p->m != p->k || p->k != p->n || !is_triangle(p->left) || !is_triangle(p->right)) return;
+  put(c, MMCI_STRUCTURE_TRTRMM, false,
+      pairs_of(triangle_band(p->left, side), triangle_band(p->right, side), side),
+      seconds_of(c->prices, MMCI_STRUCTURE_TRTRMM, side, side, side) +
+          (alike ? 0 : gemm_of(c, side, side, side) / 6));
+}
+
+/* Offers to multiply what lies in bands only, where the operand on this side has one. */
 static void offer_bands(choices *c, bool right) {
   const mmci_structure_product *p = c->product;
   const int64_t side = right ? p->n : p->m, others = right ? p->m : p->n;
-  const bool square = p->m == p->k && p->k == p->n, one = is_banded(c, right),
-             other = is_banded(c, !right),
-             triangles = square && is_triangle(p->left) && is_triangle(p->right);
-  if (!one && !(triangles && !other && !right)) return;
-  const bool both = square && (triangles || other);
+  if (!is_banded(c, right)) return;
+  const bool both = p->m == p->k && p->k == p->n &&
+                    (is_banded(c, !right) || (is_triangle(p->left) && is_triangle(p->right)));
   const mmc_band band = band_of(c, right);
   const double diagonals = (double)(band.below + band.above + 1);
   const mmci_u128 count = both ? pairs_of(band_of(c, false), band_of(c, true), side)
                                : mmci_u128_mul(elements_of(band, side), wide(others));
-  if (one && diagonals <= NARROW)
+  if (diagonals <= NARROW)
     put(c, MMCI_STRUCTURE_BAND, right, count,
         pass_s(c->prices, (1 + diagonals / 4) * (double)side * (double)others));
   put(c, MMCI_STRUCTURE_BLOCKS, right, count, blocks_s(c, band, side, others, both, count));
@@ -384,7 +401,8 @@ int mmci_structure_choices(const mmci_structure_product *product,
   } else {
     offer_operand(&c, left, false);
     offer_operand(&c, right, true);
-    if (product->banded || (is_triangle(left) && is_triangle(right))) {
+    offer_triangles(&c);
+    if (product->banded) {
       offer_bands(&c, false);
       offer_bands(&c, true);
     }

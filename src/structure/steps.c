@@ -157,7 +157,8 @@ uint64_t mmci_structure_scratch(const mmci_structure_step *step, mmc_dtype dtype
       break;
     case MMCI_STRUCTURE_TBSV:
       bytes = add(bytes, result); /* fall through */
-    case MMCI_STRUCTURE_TRMM:     /* these copy what is conjugated and not transposed */
+    case MMCI_STRUCTURE_TRMM:
+    case MMCI_STRUCTURE_TRTRMM: /* these copy what is conjugated and not transposed */
     case MMCI_STRUCTURE_TRSM:
     case MMCI_STRUCTURE_SYRK:
       if (mmci_dtype_is_complex(dtype)) bytes = add(bytes, operand);

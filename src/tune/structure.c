@@ -30,6 +30,7 @@ static const timed pieces[MMCI_STRUCTURE_PIECES] = {
     [MMCI_PIECE_SYMM] = {MMCI_STRUCTURE_SYMM, MMC_SYMMETRIC | MMC_HERMITIAN, false, false},
     [MMCI_PIECE_SYRK] = {MMCI_STRUCTURE_SYRK, 0, false, false},
     [MMCI_PIECE_TRMM] = {MMCI_STRUCTURE_TRMM, MMC_LOWER, false, false},
+    [MMCI_PIECE_TRTRMM] = {MMCI_STRUCTURE_TRTRMM, MMC_LOWER, false, false},
     [MMCI_PIECE_TRSM] = {MMCI_STRUCTURE_TRSM, MMC_LOWER, false, false},
     [MMCI_PIECE_POTRF] = {MMCI_STRUCTURE_POSV, MMC_POSITIVE_DEFINITE | MMC_HERMITIAN, false, true},
     [MMCI_PIECE_GETRF] = {MMCI_STRUCTURE_GESV, 0, false, true},
@@ -157,7 +158,8 @@ static mmci_structured product_of(const timed *what, const bench *b, int64_t sid
                            .hermitian = is_complex,
                            .b = b->matrices[2],
                            .ldb = side,
-                           .b_op = MMC_OP_N};
+                           .b_op = MMC_OP_N,
+                           .b_band = {side - 1, 0}};
 }
 
 static bool is_there(const bench *b, const timed *what) {

@@ -112,9 +112,19 @@ static void count_kernels(const mmc_plan *plan) {
                            mmci_structure_kernel_name((mmci_structure_kernel)k)) == 0;
 }
 
-/* Executes a chain, and compares. */
+/* Writes NaN to the half that a triangle does not have. */
+static void spoil(const mmc_matrix *x, mmc_dtype dtype, uint32_t traits) {
+  const double nan = (double)NAN;
+  for (int64_t r = 0; r < x->rows; r++)
+    for (int64_t c = 0; c < x->cols; c++)
+      if ((traits & MMC_LOWER) != 0 ? c > r : c < r)
+        element_write(dtype, place(x, dtype, r, c), (element){nan, nan});
+}
+
+/* Executes a chain, and compares; spoils says that of the first factor, a triangle, the other half
+ * is not to be read. */
 static void check_made(mmc_context *context, uint64_t seed, uint64_t *state, structured_chain *made,
-                       const mmc_plan_options *options) {
+                       const mmc_plan_options *options, bool spoils) {
   structured_chain x = *made;
   double growth = 1;
   bool singular = false;
@@ -124,6 +134,7 @@ static void check_made(mmc_context *context, uint64_t seed, uint64_t *state, str
   mmc_matrix factors[CHAIN_MOST], out = lay_out(state, x.dtype, x.dims[0], x.dims[x.n]);
   for (int64_t i = 0; i < x.n; i++)
     factors[i] = x.stored[i] == i ? store(state, x.dtype, &x.values[i]) : factors[x.stored[i]];
+  if (spoils) spoil(&factors[0], x.dtype, x.traits[0]);
   placing there = {0};
   void *here = out.data;
   mmc_matrix given[CHAIN_MOST];
@@ -186,7 +197,7 @@ static void check_chain(mmc_context *context, uint64_t seed) {
   options.device = device;
   if (random_bits(&state) % 2 != 0) options.objective = "time";
   if (x.inverse_count == 0 && random_below(&state, 4) == 0) options.solver = "left-to-right";
-  check_made(context, seed, &state, &x, &options);
+  check_made(context, seed, &state, &x, &options, false);
 }
 
 /* A vector on either side of a symmetric or Hermitian matrix large enough for half of it to be
@@ -217,7 +228,33 @@ static void check_vector(mmc_context *context, uint64_t seed) {
   if (mmci_chain_create_as(x.dtype, x.n, x.dims, x.ops, &has, &x.chain, &error) != MMC_OK)
     fail(&x, seed, error.text);
   else
-    check_made(context, seed, &state, &x, &options);
+    check_made(context, seed, &state, &x, &options, false);
+}
+
+/* Two triangles of a side of several strips. What lies in the other half of the left one, of which
+ * TRTRMM reads half, is not read. */
+static void check_triangles(mmc_context *context, uint64_t seed, int64_t most) {
+  static const uint32_t words[] = {MMC_LOWER, MMC_UPPER, MMC_LOWER | MMC_UNIT,
+                                   MMC_UPPER | MMC_UNIT};
+  uint64_t state = seed;
+  structured_chain x = {.dtype = (mmc_dtype)random_below(&state, 4), .n = 2};
+  const int64_t side = random_below(&state, most);
+  for (int64_t i = 0; i <= 2; i++) x.dims[i] = side;
+  for (int64_t i = 0; i < 2; i++) {
+    x.ops[i] = (mmc_op)random_below(&state, 3);
+    x.stored[i] = i;
+    x.traits[i] = words[random_below(&state, 4)];
+    x.values[i] = random_matrix(&state, x.dtype, side, side, x.traits[i], x.bands[i]);
+  }
+  mmc_chain_options has = MMC_CHAIN_OPTIONS_INIT;
+  has.traits = x.traits;
+  mmci_error error = {0};
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.device = device;
+  if (mmci_chain_create_as(x.dtype, x.n, x.dims, x.ops, &has, &x.chain, &error) != MMC_OK)
+    fail(&x, seed, error.text);
+  else
+    check_made(context, seed, &state, &x, &options, true);
 }
 
 /* ---- matrices without an inverse ------------------------------------------------------------- */
@@ -440,6 +477,10 @@ static void check_all_large(mmc_context *context, uint64_t seed) {
                {"trmm", MMC_LOWER, 0, false},
                {"trmm", 0, MMC_UPPER, false},
                {"trmm", MMC_UPPER | MMC_UNIT, 0, false},
+               {"trtrmm", MMC_LOWER, MMC_LOWER, false},
+               {"trtrmm", MMC_UPPER, MMC_UPPER | MMC_UNIT, false},
+               {"trtrmm", MMC_LOWER | MMC_UNIT, MMC_UPPER, false},
+               {"trtrmm", MMC_UPPER, MMC_LOWER, false},
                {"trsm", MMC_LOWER | MMC_INVERSE, 0, false},
                {"trsm", MMC_UPPER | MMC_UNIT | MMC_INVERSE, 0, false},
                {"trsm", 0, MMC_UPPER | MMC_INVERSE, false},
@@ -454,12 +495,13 @@ static void check_all_large(mmc_context *context, uint64_t seed) {
       const int64_t side = 1024 + random_below(&state, 200),
                     other = 1024 + random_below(&state, 90);
       const int64_t square[3] = {side, side, other}, behind[3] = {other, side, side},
-                    wide[3] = {side, other, side};
+                    wide[3] = {side, other, side}, all[3] = {side, side, side};
       const uint32_t traits[2] = {cases[c].left, cases[c].right};
       check_large(context, seed + 100 * c + (uint64_t)dtype, cases[c].kernel, (mmc_dtype)dtype,
-                  cases[c].mirrored    ? wide
-                  : cases[c].left != 0 ? square
-                                       : behind,
+                  cases[c].mirrored                           ? wide
+                  : cases[c].left != 0 && cases[c].right != 0 ? all
+                  : cases[c].left != 0                        ? square
+                                                              : behind,
                   traits, cases[c].mirrored);
     }
 }
@@ -525,6 +567,7 @@ int main(int argc, char **argv) {
   for (int64_t i = 0; i < count && failures < 20; i++) {
     check_chain(context, seed + (uint64_t)i);
     if (i % 20 == 0) check_vector(context, seed + (uint64_t)i);
+    if (i % 10 == 0) check_triangles(context, seed + (uint64_t)i, argc > 4 ? 700 : 170);
   }
   printf("%d chains executed, %d left out as nearly singular, worst error %.2g of the tolerance\n",
          executed, left_out, worst);
