@@ -27,24 +27,3 @@ void mmci_structure_piece_name(mmci_structure_piece piece, bool small,
       [MMCI_PIECE_SYTRI] = "sytri", [MMCI_PIECE_TRTRMM] = "trtrmm"};
   snprintf(name, MMCI_PIECE_NAME_SIZE, "structure %s %s", names[piece], small ? "small" : "large");
 }
-
-/* B op(S) is the transposed of op(S)^T B^T, of which rows of B are columns. */
-mmci_triangle_strip mmci_structured_strip(const mmci_structured *p, int64_t first, int64_t most) {
-  const int64_t side = p->rows, count = side - first < most ? side - first : most;
-  const bool s_lower = ((p->traits & MMC_LOWER) != 0) != ((p->op != MMC_OP_N) != p->right),
-             z_lower = (p->b_band.above == 0) != p->right;
-  const int64_t begin = z_lower ? first : 0, end = z_lower ? side : first + count,
-                out = s_lower ? end : 0, beside = s_lower ? side - end : begin;
-  mmci_triangle_strip strip = {.trmm = *p, .s_in = begin * (p->lds + 1), .k = end - begin};
-  strip.trmm.kernel = MMCI_STRUCTURE_TRMM;
-  strip.trmm.rows = p->right ? count : strip.k;
-  strip.trmm.cols = p->right ? strip.k : count;
-  strip.m = p->right ? count : beside;
-  strip.n = p->right ? beside : count;
-  strip.z_in = p->right ? begin * p->ldz + first : first * p->ldz + begin;
-  strip.z_out = p->right ? out * p->ldz + first : first * p->ldz + out;
-  /* Row `out` and column `begin` of op(S), or the other way round. */
-  const bool by_rows = (p->op != MMC_OP_N) != p->right;
-  strip.s_out = by_rows ? out * p->lds + begin : begin * p->lds + out;
-  return strip;
-}

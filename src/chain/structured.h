@@ -117,16 +117,4 @@ static inline bool mmci_structured_has_pivot(const mmci_structured *p) {
   return p->kernel >= MMCI_STRUCTURE_TRSM && p->kernel <= MMCI_STRUCTURE_GESV;
 }
 
-/* Lines of a triangle Z that TRTRMM multiplies at once, in place: its columns where S stands on the
- * left, else its rows. A GEMM, Z_out := op(S_out) Z_in or Z_in op(S_out), carries what is not zero
- * of them to where Z has zeros; then comes a TRMM, Z_in := op(S_in) Z_in or Z_in op(S_in). */
-typedef struct mmci_triangle_strip {
-  mmci_structured trmm;          /* rows x cols of Z_in */
-  int64_t z_in, s_in;            /* elements before these parts of Z and S */
-  int64_t m, n, k, z_out, s_out; /* of the GEMM; m or n is 0 where there is none */
-} mmci_triangle_strip;
-
-/* Returns the strip that begins at a line of Z, with at most so many lines. */
-mmci_triangle_strip mmci_structured_strip(const mmci_structured *p, int64_t first, int64_t most);
-
 #endif

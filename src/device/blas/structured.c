@@ -6,6 +6,7 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "chain/triangle_strip.h"
 #include "device/blas/blas.h"
 #include "device/blas/lapack_table.h"
 #include "device/blas/structured_band.h"

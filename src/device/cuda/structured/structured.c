@@ -8,6 +8,7 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "chain/triangle_strip.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/structured/structured_kernels.h"
