@@ -501,9 +501,12 @@ static int multiply_sparse(cli_call *call, const multiplication *job, int count,
 
 static int multiply_files(cli_call *call, multiplication *job, int count, char **arguments) {
   if (count == 0) return cli_fail(call, CLI_BAD, "expected factors, as in A.npy B.npy:T");
-  if (may_be_sparse(job) && cli_sparse_is_meant(call, job->check, count, arguments))
-    return multiply_sparse(call, job, count, arguments);
-  int result = check_options(call, job);
+  bool is_sparse = false;
+  int result = CLI_DONE;
+  if (may_be_sparse(job))
+    result = cli_sparse_is_meant(call, job->check, count, arguments, &is_sparse);
+  if (result == CLI_DONE && is_sparse) return multiply_sparse(call, job, count, arguments);
+  if (result == CLI_DONE) result = check_options(call, job);
   if (result != CLI_DONE) return result;
   result = cli_factors_open(call, count, arguments, true, job->rule, &job->factors);
   if (result == CLI_DONE) result = check_output(call, job);

@@ -28,22 +28,30 @@ typedef struct source {
   mmc_matrix matrix;
 } source;
 
-typedef struct work {
-  const cli_sparse_job *job;
-  int count;
-  source *sources;
-  cli_factor_spec *specs;
-  mmc_dtype dtype;
+/* A chain: all factors, or those of a group, which is multiplied before what it stands in. */
+typedef struct product {
   int64_t n;
   mmc_sparse_factor factors[FACTORS_MAX];
   uint32_t traits[FACTORS_MAX];
-  const source *of[FACTORS_MAX];                /* the file of each factor */
+  const char *names[FACTORS_MAX];
   int64_t rows[FACTORS_MAX], cols[FACTORS_MAX]; /* sides after the op */
   bool row, column;                             /* the result keeps its rows, its columns */
   mmc_sparse_chain *chain;
   bool dense; /* what the result is */
   mmc_matrix result;
   mmc_sparse *sparse_result;
+  char *name;           /* of a group */
+  struct product *next; /* of the groups */
+} product;
+
+typedef struct work {
+  const cli_sparse_job *job;
+  cli_groups groups; /* its arguments are those of sources */
+  int count;
+  source *sources;
+  cli_factor_spec *specs;
+  mmc_dtype dtype;
+  product all, *inner; /* the groups that were multiplied */
   double seconds, residual;
 } work;
 
@@ -53,24 +61,39 @@ static char *name_of(const char *argument, const cli_factor_spec *spec) {
   return strndup(argument, spec->name_length);
 }
 
-bool cli_sparse_is_meant(cli_call *call, bool check, int count, char **arguments) {
-  bool any = false, said = false;
-  cli_factor_spec spec;
-  for (int i = 0; i < count; i++) {
-    if (cli_is_group(arguments[i]) || strcmp(arguments[i], "-") == 0) return false;
-    if (strstr(arguments[i], ".npz") == NULL && strstr(arguments[i], ".mtx") == NULL) continue;
-    if (cli_factor_read(call, arguments[i], &spec) != CLI_DONE) return false;
-    char *name = name_of(arguments[i], &spec);
+static int is_meant(cli_call *call, bool check, const cli_groups *groups, bool *meant) {
+  bool any = false, said = groups->inverse_count > 0;
+  for (int i = 0; i < groups->count; i++) {
+    const char *argument = groups->arguments[i];
+    cli_factor_spec spec;
+    if (strcmp(argument, "-") == 0) return CLI_DONE;
+    int result = cli_factor_read(call, argument, &spec);
+    if (result != CLI_DONE) return result;
+    if (spec.each) return CLI_DONE;
+    said = said || spec.traits != 0;
+    if (strstr(argument, ".npz") == NULL && strstr(argument, ".mtx") == NULL) continue;
+    char *name = name_of(argument, &spec);
     const bool is_sparse = name != NULL && mmc_sparse_is_file(call->context, name);
     free(name);
-    if (is_sparse && (spec.traits != 0 || spec.each)) return false;
+    if (is_sparse && spec.traits != 0) return CLI_DONE;
     any = any || is_sparse;
   }
-  for (int i = 0; i < count && any; i++) {
-    if (cli_factor_read(call, arguments[i], &spec) != CLI_DONE || spec.each) return false;
-    said = said || spec.traits != 0;
-  }
-  return any && !(said && check);
+  *meant = any && !(said && check);
+  return CLI_DONE;
+}
+
+int cli_sparse_is_meant(cli_call *call, bool check, int count, char **arguments, bool *meant) {
+  bool may_be = false;
+  cli_groups groups;
+  *meant = false;
+  for (int i = 0; i < count; i++)
+    may_be = may_be || strstr(arguments[i], ".npz") != NULL || strstr(arguments[i], ".mtx") != NULL;
+  if (!may_be) return CLI_DONE;
+  int result = cli_groups_open(call, count, arguments, &groups);
+  if (result != CLI_DONE) return result;
+  result = is_meant(call, check, &groups, meant);
+  cli_groups_free(&groups);
+  return result;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -107,14 +130,14 @@ static mmc_dtype dtype_of(const source *s) {
 }
 
 /* Finds the dtype that holds those of all files: at least f32, and f64 beside integers. */
-static int find_dtype(cli_call *call, char **arguments, work *w) {
+static int find_dtype(cli_call *call, work *w) {
   w->dtype = MMC_F32;
   for (int i = 0; i < w->count; i++) {
     mmc_dtype own = dtype_of(&w->sources[i]);
     if (!cli_promoted(w->dtype, own, &w->dtype))
       return cli_fail(call, CLI_BAD,
                       "%s: expected floating-point numbers beside sparse factors, got %s",
-                      arguments[i], mmc_dtype_name(own));
+                      w->groups.arguments[i], mmc_dtype_name(own));
   }
   return CLI_DONE;
 }
@@ -142,9 +165,11 @@ static int promote_source(cli_call *call, const work *w, source *s) {
   return CLI_DONE;
 }
 
-/* A vector is a row at the beginning and a column at the end. */
+/* A vector is a row at the beginning of n factors and a column at the end. */
 static int place_vector(cli_call *call, const char *argument, int64_t i, int64_t n, mmc_op op,
-                        work *w) {
+                        product *p) {
+  if (p->name != NULL)
+    return cli_fail(call, CLI_BAD, "%s: expected a matrix in a group, got a 1-D array", argument);
   if (i > 0 && i < n - 1)
     return cli_fail(call, CLI_BAD,
                     "%s: a 1-D array inside the chain: expected a matrix, vectors go at the ends",
@@ -152,61 +177,125 @@ static int place_vector(cli_call *call, const char *argument, int64_t i, int64_t
   if (op == MMC_OP_H)
     return cli_fail(call, CLI_BAD, "%s: expected no :H of a vector beside sparse factors",
                     argument);
-  w->factors[i].op = i == 0 ? MMC_OP_N : MMC_OP_T;
-  if (i == 0) w->row = false;
-  if (i > 0) w->column = false;
+  p->factors[i].op = i == 0 ? MMC_OP_N : MMC_OP_T;
+  if (i == 0) p->row = false;
+  if (i > 0) p->column = false;
   return CLI_DONE;
 }
 
-static int place_factors(cli_call *call, char **arguments, work *w) {
+/* Returns the end of the widest group that begins with argument i and lies within first to end-1,
+ * but is not all of it where that is a group; i where there is none. *inverts says how often it is
+ * inverted: once, or twice, which is not at all. */
+static int group_end(const work *w, int i, int first, int end, bool is_group, bool *inverts) {
+  int widest = i;
+  for (int g = 0; g < w->groups.inverse_count; g++) {
+    const int begin = (int)w->groups.inverses[g].first, stop = (int)w->groups.inverses[g].last + 1;
+    if (begin != i || stop > end || stop < widest || (is_group && begin == first && stop == end))
+      continue;
+    *inverts = stop == widest ? !*inverts : true;
+    widest = stop;
+  }
+  return widest;
+}
+
+/* Returns how many factors arguments first to end-1 are, groups being one each. */
+static int64_t count_factors(const work *w, int first, int end, bool is_group) {
   int64_t n = 0;
-  for (int i = 0; i < w->count; i++) n += w->specs[i].times;
+  for (int i = first, next; i < end; i = next) {
+    bool inverts = false;
+    next = group_end(w, i, first, end, is_group, &inverts);
+    n += next > i ? 1 : w->specs[i].times;
+    if (next == i) next++;
+  }
+  return n;
+}
+
+static void place_factor(product *p, const mmc_sparse_factor *factor, uint32_t traits,
+                         const char *name) {
+  const int64_t at = p->n++;
+  const bool turned = factor->op != MMC_OP_N;
+  const int64_t rows = factor->csr != NULL ? factor->csr->rows : factor->dense->rows,
+                cols = factor->csr != NULL ? factor->csr->cols : factor->dense->cols;
+  p->factors[at] = *factor;
+  p->traits[at] = traits;
+  p->names[at] = name;
+  p->rows[at] = turned ? cols : rows;
+  p->cols[at] = turned ? rows : cols;
+  p->dense = p->dense || factor->csr == NULL;
+}
+
+/* Places the factors of argument i, n of which are in all. */
+static int place_argument(cli_call *call, const work *w, int i, int64_t n, product *p) {
+  const source *s = &w->sources[i];
+  for (int64_t t = 0; t < w->specs[i].times; t++) {
+    mmc_sparse_factor factor = {.csr = s->sparse != NULL ? &s->csr : NULL,
+                                .dense = s->sparse != NULL ? NULL : &s->matrix,
+                                .op = w->specs[i].op};
+    if (s->sparse == NULL && mmc_file_ndim(s->file) < 2) {
+      int result = place_vector(call, w->groups.arguments[i], p->n, n, w->specs[i].op, p);
+      if (result != CLI_DONE) return result;
+      factor.op = p->factors[p->n].op;
+    }
+    place_factor(p, &factor, w->specs[i].traits, s->name);
+  }
+  return CLI_DONE;
+}
+
+static int multiply_group(cli_call *call, work *w, int first, int end, product **out);
+
+static int place_factors(cli_call *call, work *w, int first, int end, product *p) {
+  const bool is_group = p->name != NULL;
+  const int64_t n = count_factors(w, first, end, is_group);
   if (n > FACTORS_MAX)
     return cli_fail(call, CLI_BAD,
                     "expected at most %d factors where some are sparse, got %" PRId64,
                     (int)FACTORS_MAX, n);
-  w->row = w->column = true;
-  w->dense = false;
-  for (int i = 0; i < w->count; i++)
-    for (int64_t t = 0; t < w->specs[i].times; t++, w->n++) {
-      const source *s = &w->sources[i];
-      w->of[w->n] = s;
-      w->traits[w->n] = w->specs[i].traits;
-      w->factors[w->n] = (mmc_sparse_factor){.csr = s->sparse != NULL ? &s->csr : NULL,
-                                             .dense = s->sparse != NULL ? NULL : &s->matrix,
-                                             .op = w->specs[i].op};
-      w->dense = w->dense || s->sparse == NULL;
-      if (s->sparse != NULL || mmc_file_ndim(s->file) > 1) continue;
-      int result = place_vector(call, arguments[i], w->n, n, w->specs[i].op, w);
+  p->row = p->column = true;
+  int result = CLI_DONE;
+  for (int i = first, next; i < end && result == CLI_DONE; i = next) {
+    bool inverts = false;
+    product *group;
+    next = group_end(w, i, first, end, is_group, &inverts);
+    if (next > i) {
+      result = multiply_group(call, w, i, next, &group);
       if (result != CLI_DONE) return result;
+      const mmc_sparse_factor factor = {.dense = &group->result};
+      place_factor(p, &factor, inverts ? (uint32_t)MMC_INVERSE : 0, group->name);
+    } else {
+      result = place_argument(call, w, i, n, p);
+      next++;
     }
-  for (int64_t i = 0; i < w->n; i++) {
-    const source *s = w->of[i];
-    const bool turned = w->factors[i].op != MMC_OP_N;
-    const int64_t rows = s->sparse != NULL ? s->csr.rows : s->matrix.rows,
-                  cols = s->sparse != NULL ? s->csr.cols : s->matrix.cols;
-    w->rows[i] = turned ? cols : rows;
-    w->cols[i] = turned ? rows : cols;
   }
-  const char *format = mmc_file_format(w->job->output, NULL);
-  size_t length = 0;
-  const bool whole = format != NULL && mmc_file_format(w->job->output, &length) != NULL &&
-                     w->job->output[length] == '\0';
-  w->dense =
-      w->dense || !whole || (strcmp(format, "npz") != 0 && strcmp(format, "matrix-market") != 0);
-  return CLI_DONE;
+  return result;
 }
 
-static int open_sources(cli_call *call, char **arguments, work *w) {
+/* Says whether the result is held densely because of the output's format. */
+static bool writes_dense(const char *output) {
+  const char *format = mmc_file_format(output, NULL);
+  size_t length = 0;
+  const bool whole =
+      format != NULL && mmc_file_format(output, &length) != NULL && output[length] == '\0';
+  return !whole || (strcmp(format, "npz") != 0 && strcmp(format, "matrix-market") != 0);
+}
+
+static int open_sources(cli_call *call, work *w) {
+  char **arguments = w->groups.arguments;
   int result = CLI_DONE;
   for (int i = 0; i < w->count && result == CLI_DONE; i++)
     result = cli_factor_read(call, arguments[i], &w->specs[i]);
   for (int i = 0; i < w->count && result == CLI_DONE; i++)
     result = open_source(call, arguments[i], &w->specs[i], &w->sources[i]);
-  if (result == CLI_DONE) result = find_dtype(call, arguments, w);
+  if (result == CLI_DONE) result = find_dtype(call, w);
   for (int i = 0; i < w->count && result == CLI_DONE; i++)
     result = promote_source(call, w, &w->sources[i]);
-  return result == CLI_DONE ? place_factors(call, arguments, w) : result;
+  return result;
+}
+
+static void close_product(product *p) {
+  mmc_sparse_chain_destroy(p->chain);
+  mmc_sparse_destroy(p->sparse_result);
+  free(p->result.data);
+  free(p->name);
 }
 
 static void close_work(work *w) {
@@ -219,23 +308,27 @@ static void close_work(work *w) {
     free(s->name);
     free(s->file_path);
   }
-  mmc_sparse_chain_destroy(w->chain);
-  mmc_sparse_destroy(w->sparse_result);
-  free(w->result.data);
+  for (product *p = w->inner, *next; p != NULL; p = next) {
+    next = p->next;
+    close_product(p);
+    free(p);
+  }
+  close_product(&w->all);
   free(w->sources);
   free(w->specs);
+  cli_groups_free(&w->groups);
 }
 
 /* ---- the work -------------------------------------------------------------------------------- */
 
-static int check_shapes(cli_call *call, const work *w) {
-  for (int64_t i = 1; i < w->n; i++) {
-    if (w->cols[i - 1] != w->rows[i])
+static int check_shapes(cli_call *call, const product *p) {
+  for (int64_t i = 1; i < p->n; i++) {
+    if (p->cols[i - 1] != p->rows[i])
       return cli_fail(call, CLI_BAD,
                       "%s is %" PRId64 "x%" PRId64 " and %s is %" PRId64 "x%" PRId64
                       ": expected %" PRId64 " rows in the second, got %" PRId64,
-                      w->of[i - 1]->name, w->rows[i - 1], w->cols[i - 1], w->of[i]->name,
-                      w->rows[i], w->cols[i], w->cols[i - 1], w->rows[i]);
+                      p->names[i - 1], p->rows[i - 1], p->cols[i - 1], p->names[i], p->rows[i],
+                      p->cols[i], p->cols[i - 1], p->rows[i]);
   }
   return CLI_DONE;
 }
@@ -255,33 +348,80 @@ static int check_output(cli_call *call, const work *w) {
                         w->sources[i].name);
   free(path);
   if (result != CLI_DONE) return result;
-  if (!w->dense) return cli_check_output(call, "-o", output);
-  return cli_check_matrix_output(call, "-o", output, w->dtype, w->row + w->column);
+  if (!w->all.dense) return cli_check_output(call, "-o", output);
+  return cli_check_matrix_output(call, "-o", output, w->dtype, w->all.row + w->all.column);
 }
 
-static int make_plan(cli_call *call, work *w) {
+static int make_plan(cli_call *call, const work *w, product *p) {
   mmc_sparse_options options = w->job->options;
-  options.dense_result = w->dense;
-  options.traits = w->traits;
+  options.dense_result = p->dense;
+  options.traits = p->traits;
   mmc_status status =
-      mmc_sparse_chain_create(call->context, w->dtype, w->n, w->factors, &options, &w->chain);
+      mmc_sparse_chain_create(call->context, w->dtype, p->n, p->factors, &options, &p->chain);
   if (status != MMC_OK) return cli_fail_status(call, status, "");
   if (!w->job->explain) return CLI_DONE;
   cli_stream diagnostics = {.file = stderr};
-  status = mmc_sparse_chain_explain(w->chain, MMC_TEXT, cli_stream_write, &diagnostics);
+  if (p->name != NULL) fprintf(stderr, "%s, which is multiplied first:\n", p->name);
+  status = mmc_sparse_chain_explain(p->chain, MMC_TEXT, cli_stream_write, &diagnostics);
+  if (p->name != NULL) fputc('\n', stderr);
   return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "");
 }
 
-static int execute(cli_call *call, work *w) {
-  w->result = (mmc_matrix){.rows = w->rows[0], .cols = w->cols[w->n - 1]};
-  if (w->dense && !cli_matrix_allocate(w->dtype, 1, &w->result))
+/* Says which file or group has no inverse, where one has none. */
+static int fail_execution(cli_call *call, mmc_status status, const product *p) {
+  char message[512], prefix[512];
+  int64_t factor = 0;
+  mmc_context_message(call->context, message, sizeof message);
+  if (status != MMC_E_ARG || sscanf(message, "factor %" SCNd64 " is", &factor) != 1 || factor < 1 ||
+      factor > p->n)
+    return cli_fail_status(call, status, "");
+  snprintf(prefix, sizeof prefix, "%.500s: ", p->names[factor - 1]);
+  return cli_fail_status(call, status, prefix);
+}
+
+static int execute(cli_call *call, work *w, product *p) {
+  p->result = (mmc_matrix){.rows = p->rows[0], .cols = p->cols[p->n - 1]};
+  if (p->dense && !cli_matrix_allocate(w->dtype, 1, &p->result))
     return cli_fail_memory(call, "the result takes",
-                           cli_matrix_bytes(w->dtype, 1, w->result.rows, w->result.cols));
+                           cli_matrix_bytes(w->dtype, 1, p->result.rows, p->result.cols));
   const double start = cli_now_s();
-  mmc_status status = mmc_sparse_chain_execute(w->chain, w->factors, w->dense ? &w->result : NULL,
-                                               w->dense ? NULL : &w->sparse_result);
-  w->seconds = cli_now_s() - start;
-  return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
+  mmc_status status = mmc_sparse_chain_execute(p->chain, p->factors, p->dense ? &p->result : NULL,
+                                               p->dense ? NULL : &p->sparse_result);
+  w->seconds += cli_now_s() - start;
+  return status == MMC_OK ? CLI_DONE : fail_execution(call, status, p);
+}
+
+/* Returns "(A.npy B.npy:T)"; NULL when there is no memory. */
+static char *group_name(const work *w, int first, int end) {
+  size_t length = 3;
+  for (int i = first; i < end; i++) length += strlen(w->groups.arguments[i]) + 1;
+  char *name = calloc(length, 1), *at = name;
+  for (int i = first; i < end && name != NULL; i++)
+    at += snprintf(at, length - (size_t)(at - name), "%s%s", i == first ? "(" : " ",
+                   w->groups.arguments[i]);
+  if (name != NULL) *at = ')';
+  return name;
+}
+
+/* Multiplies a group of arguments first to end-1 to a dense matrix. */
+static int multiply_group(cli_call *call, work *w, int first, int end, product **out) {
+  product *p = calloc(1, sizeof *p);
+  if (p == NULL) return cli_fail_memory(call, "a group takes", sizeof *p);
+  p->next = w->inner;
+  w->inner = p;
+  p->name = group_name(w, first, end);
+  if (p->name == NULL) return cli_fail_memory(call, "a group takes", 1.0);
+  int result = place_factors(call, w, first, end, p);
+  p->dense = true;
+  if (result == CLI_DONE) result = check_shapes(call, p);
+  if (result == CLI_DONE && p->rows[0] != p->cols[p->n - 1])
+    result =
+        cli_fail(call, CLI_BAD, "%s is %" PRId64 "x%" PRId64 ": expected a square group to invert",
+                 p->name, p->rows[0], p->cols[p->n - 1]);
+  if (result == CLI_DONE) result = make_plan(call, w, p);
+  if (result == CLI_DONE) result = execute(call, w, p);
+  *out = p;
+  return result;
 }
 
 /* ---- checking -------------------------------------------------------------------------------- */
@@ -338,10 +478,11 @@ static void multiply_factor(mmc_dtype dtype, const mmc_sparse_factor *f, const e
 /* Compares R t with A1 (A2 (... (An t))), against |A1| (|A2| (... (|An| |t|))), of which rounding
  * leaves at most a share of n + the sum of all k in eps, four times for both sides. */
 static int check_result(cli_call *call, work *w) {
-  int64_t longest = w->rows[0];
-  double sum = (double)w->n;
-  for (int64_t i = 0; i < w->n; i++) {
-    const int64_t cols = w->cols[i];
+  const product *p = &w->all;
+  int64_t longest = p->rows[0];
+  double sum = (double)p->n;
+  for (int64_t i = 0; i < p->n; i++) {
+    const int64_t cols = p->cols[i];
     if (cols > longest) longest = cols;
     sum += (double)cols;
   }
@@ -351,25 +492,25 @@ static int check_result(cli_call *call, work *w) {
     return cli_fail_memory(call, "checking takes", 4.0 * (double)length * sizeof *vectors);
   entry *t = vectors, *x = t + length, *y = x + length, *product = y + length;
   cli_random random = cli_random_start(CHECK_SEED, 0);
-  for (int64_t i = 0; i < w->cols[w->n - 1]; i++) {
+  for (int64_t i = 0; i < p->cols[p->n - 1]; i++) {
     t[i].re = cli_random_normal(&random);
     t[i].size = fabs(t[i].re);
     x[i] = t[i];
   }
-  for (int64_t i = w->n - 1; i >= 0; i--) {
+  for (int64_t i = p->n - 1; i >= 0; i--) {
     memset(y, 0, length * sizeof *y);
-    multiply_factor(w->dtype, &w->factors[i], x, y);
+    multiply_factor(w->dtype, &p->factors[i], x, y);
     entry *before = x;
     x = y;
     y = before;
   }
-  const mmc_csr csr = mmc_sparse_csr(w->sparse_result);
-  const mmc_sparse_factor result = {.csr = w->dense ? NULL : &csr,
-                                    .dense = w->dense ? &w->result : NULL};
+  const mmc_csr csr = mmc_sparse_csr(p->sparse_result);
+  const mmc_sparse_factor result = {.csr = p->dense ? NULL : &csr,
+                                    .dense = p->dense ? &p->result : NULL};
   multiply_factor(w->dtype, &result, t, product);
   w->residual = 0;
   bool finite = true;
-  for (int64_t i = 0; i < w->rows[0]; i++) {
+  for (int64_t i = 0; i < p->rows[0]; i++) {
     const double apart = hypot(product[i].re - x[i].re, product[i].im - x[i].im);
     finite = finite && isfinite(x[i].size);
     if (apart > w->residual * x[i].size || isnan(apart)) w->residual = apart / x[i].size;
@@ -395,19 +536,19 @@ static int check_result(cli_call *call, work *w) {
 
 static int write_result(cli_call *call, work *w) {
   const char *output = w->job->output;
-  const int ndim = w->row + w->column;
+  const int ndim = w->all.row + w->all.column;
   int64_t shape[2];
   int d = 0;
-  if (w->row) shape[d++] = w->result.rows;
-  if (w->column) shape[d++] = w->result.cols;
-  if (!w->dense) {
-    const mmc_csr csr = mmc_sparse_csr(w->sparse_result);
+  if (w->all.row) shape[d++] = w->all.result.rows;
+  if (w->all.column) shape[d++] = w->all.result.cols;
+  if (!w->all.dense) {
+    const mmc_csr csr = mmc_sparse_csr(w->all.sparse_result);
     mmc_status status = mmc_sparse_write(call->context, output, w->dtype, &csr);
     return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "-o: ");
   }
   if (strcmp(output, "-") != 0)
-    return cli_matrix_save(call, "-o", output, w->dtype, &w->result, 1, ndim, shape);
-  mmc_status status = mmc_file_stream_stack(call->context, w->dtype, &w->result, 1, ndim, shape,
+    return cli_matrix_save(call, "-o", output, w->dtype, &w->all.result, 1, ndim, shape);
+  mmc_status status = mmc_file_stream_stack(call->context, w->dtype, &w->all.result, 1, ndim, shape,
                                             cli_stream_write, &call->out);
   if (call->out.error != 0) return CLI_DONE; /* main() says why */
   return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "-o: ");
@@ -415,7 +556,7 @@ static int write_result(cli_call *call, work *w) {
 
 static int print_json(cli_call *call, const work *w) {
   cli_buffer plan = {0};
-  mmc_status status = mmc_sparse_chain_explain(w->chain, MMC_JSON, cli_buffer_write, &plan);
+  mmc_status status = mmc_sparse_chain_explain(w->all.chain, MMC_JSON, cli_buffer_write, &plan);
   char *brace = status == MMC_OK ? strrchr(plan.bytes, '}') : NULL;
   if (brace != NULL) {
     cli_stream_write(&call->out, plan.bytes, (size_t)(brace - plan.bytes));
@@ -441,19 +582,22 @@ int cli_sparse_multiply(cli_call *call, const cli_sparse_job *job, int count, ch
     return cli_fail(call, CLI_BAD, "-o: expected where the result goes, as in -o R.npy or -o -");
   work *w = calloc(1, sizeof *w);
   if (w == NULL) return cli_fail_memory(call, "the list of factors takes", sizeof *w);
-  *w = (work){.job = job, .count = count};
-  w->sources = calloc((size_t)count + 1, sizeof *w->sources);
-  w->specs = calloc((size_t)count + 1, sizeof *w->specs);
-  if (w->sources == NULL || w->specs == NULL) {
-    close_work(w);
-    free(w);
-    return cli_fail_memory(call, "the list of files takes", (double)count);
+  w->job = job;
+  int result = cli_groups_open(call, count, arguments, &w->groups);
+  if (result == CLI_DONE) {
+    w->count = w->groups.count;
+    w->sources = calloc((size_t)w->count + 1, sizeof *w->sources);
+    w->specs = calloc((size_t)w->count + 1, sizeof *w->specs);
+    if (w->sources == NULL || w->specs == NULL)
+      result = cli_fail_memory(call, "the list of files takes", (double)w->count);
   }
-  int result = open_sources(call, arguments, w);
-  if (result == CLI_DONE) result = check_shapes(call, w);
+  if (result == CLI_DONE) result = open_sources(call, w);
+  if (result == CLI_DONE) result = place_factors(call, w, 0, w->count, &w->all);
+  w->all.dense = w->all.dense || writes_dense(job->output);
+  if (result == CLI_DONE) result = check_shapes(call, &w->all);
   if (result == CLI_DONE) result = check_output(call, w);
-  if (result == CLI_DONE) result = make_plan(call, w);
-  if (result == CLI_DONE) result = execute(call, w);
+  if (result == CLI_DONE) result = make_plan(call, w, &w->all);
+  if (result == CLI_DONE) result = execute(call, w, &w->all);
   if (result == CLI_DONE && job->check) result = check_result(call, w);
   if (result == CLI_DONE) result = check_unchanged(call, w);
   if (result == CLI_DONE) result = write_result(call, w);

@@ -374,6 +374,13 @@ def _with_rule(text: str, checked: bool, mod: Optional[int]) -> str:
     return f"{name}{'!' if mod is None else f'%{operator.index(mod)}'}:{rest}"
 
 
+def _transposes(text: str) -> bool:
+    """Whether a chain's text has letters for ops, "10x30x5:TN". Beside words, as in "4x4x2:lower.T,N", an op says of
+    which matrix the array is the transposed one."""
+    letters = text.rpartition(":")[2].partition("=")[0].strip()
+    return not letters.strip("NTH") and letters.strip("N") != ""
+
+
 def plan(
     chain: Union[str, Sequence[Any]],
     *,
@@ -423,6 +430,8 @@ def plan(
     >>> p.predicted_seconds > 0 and p.predicted_joules > 0
     True
     """
+    if isinstance(chain, str) and _transposes(chain):
+        raise ValueError("chain: expected no ops; a transposed factor is a transposed array, a.T")
     source, here, on_device = chain_of_any(chain, dtype)
     if checked or mod is not None:
         source = _with_rule(chain_text(chain, dtype)[0], checked, mod)

@@ -367,22 +367,11 @@ def _key(array: Any) -> Tuple[Any, ...]:
     return array.__array_interface__["data"][0], array.shape, array.strides
 
 
-def _turned_alone(item: _Item) -> _Item:
-    """The only factor of a chain, as an array that is transposed itself where nothing else is said of it."""
-    factor = item.factor
-    if not isinstance(factor, Factor) or factor.words or factor.inverse or factor.op == "N":
-        return item
-    array = factor.array.conj() if factor.op == "H" and _is_complex(factor.array) else factor.array
-    return item._replace(factor=Factor(array.T))
-
-
 class _Chain:
     """The text of a chain, and the arrays that a plan for it executes: what each op makes of them."""
 
     def __init__(self, items: Sequence[Any]):
         flat = [*_flat(items)]
-        if len(flat) == 1:
-            flat[0] = _turned_alone(flat[0])
         arrays = [x.factor.array if isinstance(x.factor, Factor) else x.factor for x in flat]
         self.dtype = self._find_dtype(arrays)
         if self.dtype.char not in _direct:

@@ -122,28 +122,6 @@ static void plan_dealloc(mmcp_plan *self) {
   Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
-/* Whether a chain's text tells factors by words, "f64:4x4:lower.inv": letters for ops have none. */
-static bool has_words(const char *text) {
-  const char *colon = strchr(text, ':');
-  const char *ops = colon != NULL ? strchr(colon + 1, ':') : NULL;
-  if (ops == NULL) return false;
-  return ops[1 + strcspn(ops + 1, "abcdefghijklmnopqrstuvwxyz,(=")] != '=' &&
-         strpbrk(ops + 1, "abcdefghijklmnopqrstuvwxyz,(") != NULL;
-}
-
-/* An array says itself that it is transposed, so no op is needed. Where words tell the structure of
- * factors, an op says of which matrix the array given is the transposed one. */
-static int check_ops(const mmc_chain *chain, const char *text) {
-  if (has_words(text)) return 0;
-  for (int64_t i = 0; i < mmc_chain_length(chain); i++) {
-    if (mmc_chain_ops(chain)[i] == MMC_OP_N) continue;
-    PyErr_SetString(PyExc_ValueError,
-                    "chain: expected no ops; a transposed factor is a transposed array, a.T");
-    return -1;
-  }
-  return 0;
-}
-
 int64_t *mmcp_read_dims(PyObject *object, int64_t *n) {
   PyObject *sequence = PySequence_Fast(object, "dims: expected a sequence of int");
   if (sequence == NULL) return NULL;
@@ -227,11 +205,6 @@ static PyObject *plan_type_new(PyTypeObject *type, PyObject *args, PyObject *kwa
   if (!read_limit(limit, &limit_bytes)) return NULL;
   mmc_chain *chain = read_chain(source);
   if (chain == NULL) return NULL;
-  const char *words = PyUnicode_Check(source) ? PyUnicode_AsUTF8(source) : "";
-  if (words == NULL || check_ops(chain, words) < 0) {
-    mmc_chain_destroy(chain);
-    return NULL;
-  }
   mmcp_plan *self = plan_new(type, chain, objective, device, precision, solver, order);
   if (self == NULL) return NULL;
   self->memory_limit_bytes = limit_bytes;

@@ -1,6 +1,7 @@
 """Factors with structure, against NumPy."""
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -328,3 +329,18 @@ def test_a_factor_alone_and_vectors_that_stand_there_twice():
         for _ in range(2):
             product = mmchain.multi_dot([side, known, known.T, side.T])
             np.testing.assert_allclose(product, side.array @ x @ x.T @ side.array.T)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_plans_of_nothing_but_transposed_factors_come_back(tmp_path, dtype):
+    a, b = matrix(5, 7, dtype), matrix(5, 3, dtype)
+    for items, expected in (
+        ([mmchain.Factor(a).T, b], a.T @ b),
+        ([mmchain.Factor(b).H, a, mmchain.Factor(a).H, b], b.conj().T @ a @ a.conj().T @ b),
+        ([mmchain.Factor(a).T], a.T),
+        ([mmchain.Factor(a).H], a.conj().T),
+    ):
+        plan = mmchain.plan(items)
+        plan.save(tmp_path / "p.json")
+        for again in (plan, mmchain.load_plan(tmp_path / "p.json"), pickle.loads(pickle.dumps(plan))):
+            np.testing.assert_allclose(again.execute(items), expected, rtol=1e-12, atol=1e-12)

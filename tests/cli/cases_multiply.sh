@@ -374,5 +374,20 @@ check multiply_sparse_shapes 2 multiply S.mtx S.mtx -o R.mtx
 check multiply_sparse_outside 2 multiply outside.mtx S.mtx:T -o R.mtx
 check multiply_sparse_same_file 2 multiply S.mtx S.mtx:T -o S.mtx
 check multiply_sparse_inside 2 multiply S.mtx sparse_dense/A1.npy:lower -o R.npy
+printf '%%%%MatrixMarket matrix coordinate real general\n4 2 5\n1 1 1\n2 2 2\n4 2 -1.5\n4 1 0.5\n3 1 3\n' >X.mtx
+run generate f64:4x1 -o sparse_right >sparse_right.said
+run multiply X.mtx:T X.mtx -o XX.npy
+check multiply_sparse_group 0 multiply '(X.mtx:T X.mtx):inv' X.mtx:T sparse_right/A1.npy -o g.npy
+run multiply XX.npy:inv X.mtx:T sparse_right/A1.npy -o h.npy
+holds multiply_sparse_group_same cmp g.npy h.npy
+check multiply_sparse_group_check 0 multiply '(X.mtx:T X.mtx):inv' X.mtx:T sparse_right/A1.npy -o g.npy --check
+check multiply_sparse_group_twice 0 multiply '((X.mtx:T X.mtx):inv):inv' X.mtx:T -o R.npy
+check multiply_sparse_group_within 0 multiply '((X.mtx:T X.mtx):inv XX.npy):inv' X.mtx:T -o R.npy
+check multiply_sparse_inverse 0 multiply '(Y.mtx):inv' S.mtx -o R.npy
+check multiply_sparse_inverse_singular 2 multiply '(R.npz):inv' S.mtx:T -o D.npy
+check multiply_sparse_group_shape 2 multiply '(X.mtx):inv' X.mtx -o R.npy
+check multiply_sparse_group_vector 2 multiply '(X.mtx:T w.npy):inv' X.mtx:T -o R.npy
+check multiply_sparse_group_bad 2 multiply '(X.mtx:T X.mtx):T' X.mtx:T -o R.npy
+check multiply_sparse_stack 2 multiply X.mtx:T X.npy -o R.npy
 check multiply_sparse_no_output 2 multiply S.mtx S.mtx:T
 check multiply_sparse_cuda 2 multiply S.mtx S.mtx:T -o R.mtx --on nowhere
