@@ -198,10 +198,10 @@ def multi_dot(
         fastest of that which is surely nearer is taken. On a Hopper GPU float64 and complex128 take the
         less time for it.
     checked : bool
-        Of NumPy's integers: raises an OverflowError that names the product where an element of an
+        Of NumPy's, PyTorch's and CuPy's integers: raises an OverflowError that names the product where an element of an
         intermediate or of the result exceeds the dtype, instead of wrapping around.
     mod : int, optional
-        Of NumPy's integers: every product is taken modulo this number, 1 to 2**63 - 1. The result is
+        Of NumPy's, PyTorch's and CuPy's integers: every product is taken modulo this number, 1 to 2**63 - 1. The result is
         0 to mod - 1, of int64, or of uint64 where all arrays are.
 
     semiring : str

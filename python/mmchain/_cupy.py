@@ -114,6 +114,18 @@ def multiply(
         return out
 
 
+def multiply_integers(arrays: List[Any], out: Any, options: _shapes.Options, rule: int) -> Any:
+    """multi_dot of integers by a rule of execute()."""
+    chain = _shapes.check([array.shape for array in arrays])
+    dtype = cupy.dtype(_shapes.integer_dtype([array.dtype.name for array in arrays], rule))
+    if out is not None:
+        _check_out(out, chain, dtype)
+    with arrays[0].device:
+        arrays = _shapes.once(lambda array: array.astype(dtype, copy=False), arrays)
+        # Nothing of bool overflows, so that nothing is checked.
+        return _direct(None, chain, arrays, out, options, 0 if dtype == bool else rule)
+
+
 # ---- semirings ------------------------------------------------------------------------------------
 
 

@@ -93,15 +93,16 @@ def _structured(arrays: Any, out: Any, objective: str, device: Optional[str], pr
 def multiply_integers(
     arrays: Any, out: Any, objective: str, device: Optional[str], checked: bool, mod: Optional[int]
 ) -> Any:
-    """multi_dot of NumPy's integers with `checked` or `mod`."""
+    """multi_dot of integers with `checked` or `mod`."""
     arrays = factors_of(arrays)
-    names = {_room_of(array) for array in arrays} - {"._numpy"}
-    if names:
-        name = sorted(names)[0][2:]
-        raise TypeError(f"arrays: expected NumPy's with checked or mod, got those of {name}")
-    from . import _numpy
-
-    return _numpy.multiply_integers(arrays, out, (objective, device, "native"), checked, mod)
+    others = sorted({_room_of(array) for array in arrays} - {"._numpy", "._torch", "._cupy"})
+    if others:
+        raise TypeError(
+            "arrays: expected NumPy's, PyTorch's or CuPy's with checked or mod, "
+            f"got those of {others[0][2:]}"
+        )
+    rule = _shapes.rule_of(checked, mod)
+    return room_of(arrays).multiply_integers(arrays, out, (objective, device, "native"), rule)
 
 
 _semirings = ("plus-times", "max-plus", "min-plus", "log", "or-and")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from typing import Any, List, Optional
 
@@ -65,34 +64,18 @@ def _dispatches(array: Any) -> bool:
     return own is not None and own is not np.ndarray.__array_function__
 
 
-def _integer_dtype(arrays: List[np.ndarray], mod: Optional[int]) -> np.dtype:
-    """The dtype of products with `checked`, or with `mod`, which every dtype's residues fit into."""
-    dtypes = {array.dtype for array in arrays}
-    kinds = "iu" if mod is not None else "biu"
+def _integer_dtype(arrays: List[np.ndarray], rule: int) -> np.dtype:
     for array in arrays:
-        if type(array) is not np.ndarray or array.dtype.kind not in kinds:
-            kind = "mod" if mod is not None else "checked"
-            found = array.dtype if type(array) is np.ndarray else type(array).__name__
-            raise TypeError(f"arrays: expected arrays of integers with {kind}, got {found}")
-    unsigned = {dtype.kind == "u" and dtype.itemsize == 8 for dtype in dtypes}
-    if len(unsigned) > 1 and any(dtype.kind == "i" for dtype in dtypes) or mod and len(unsigned) > 1:
-        raise TypeError("arrays: expected uint64 everywhere or nowhere, as no integers hold both")
-    if mod is None:
-        return np.result_type(*dtypes)
-    return np.dtype(np.uint64 if unsigned == {True} else np.int64)
+        if type(array) is not np.ndarray:
+            raise _shapes.no_integers(rule, type(array).__name__)
+    return np.dtype(_shapes.integer_dtype([array.dtype.name for array in arrays], rule))
 
 
-def multiply_integers(
-    arrays: List[Any], out: Any, options: _shapes.Options, checked: bool, mod: Optional[int]
-) -> Any:
-    if checked and mod is not None:
-        raise ValueError("checked: expected no mod with it, with which nothing overflows")
-    rule = -1 if mod is None else operator.index(mod)
-    if mod is not None and not 0 < rule < 2**63:
-        raise ValueError(f"mod: expected 1 to 2**63 - 1, got {mod}")
+def multiply_integers(arrays: List[Any], out: Any, options: _shapes.Options, rule: int) -> Any:
+    """multi_dot of integers by a rule of execute()."""
     arrays = [np.asanyarray(array) for array in arrays]
     chain = _shapes.check([array.shape for array in arrays])
-    dtype = _integer_dtype(arrays, mod)
+    dtype = _integer_dtype(arrays, rule)
     arrays = _converted(arrays, dtype)
     result = _mmchain.execute(None, arrays, None, *options, None, False, rule)
     if result is NotImplemented:

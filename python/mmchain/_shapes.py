@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from math import prod
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
 from numpy.linalg import LinAlgError
 
 from . import _mmchain
@@ -139,6 +141,42 @@ def expect_own(precision: str) -> None:
             "precision: expected plain arrays of integers, float16, bfloat16, float32, float64, "
             "complex64 or complex128 with reproducible, as others are multiplied by their own library"
         )
+
+
+def rule_of(checked: bool, mod: Optional[int]) -> int:
+    """The rule of execute() by which integers are multiplied."""
+    if mod is None:
+        return -1
+    if checked:
+        raise ValueError("checked: expected no mod with it, with which nothing overflows")
+    rule = operator.index(mod)
+    if not 0 < rule < 2**63:
+        raise ValueError(f"mod: expected 1 to 2**63 - 1, got {mod}")
+    return rule
+
+
+def no_integers(rule: int, found: str) -> TypeError:
+    """For an array that cannot be multiplied by the rule."""
+    kind = "mod" if rule > 0 else "checked"
+    return TypeError(f"arrays: expected arrays of integers with {kind}, got {found}")
+
+
+def integer_dtype(names: Sequence[str], rule: int) -> str:
+    """The dtype, by NumPy's names, of products of arrays of these by the rule: with `mod` one that the
+    residues of every dtype fit into."""
+    integers = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+    if rule < 0:
+        integers.add("bool")
+    for name in names:
+        if name not in integers:
+            raise no_integers(rule, name)
+    is_widest = [name == "uint64" for name in names]
+    signed = any(name.startswith("int") for name in names)
+    if any(is_widest) and not all(is_widest) and (signed or rule > 0):
+        raise TypeError("arrays: expected uint64 everywhere or nowhere, as no integers hold both")
+    if rule < 0:
+        return np.result_type(*names).name
+    return "uint64" if all(is_widest) else "int64"
 
 
 def does_not_fit(plan: Any, chain: Chain) -> Exception:

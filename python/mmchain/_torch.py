@@ -419,6 +419,29 @@ def multiply(
     return result if out is None else out.copy_(result)
 
 
+def multiply_integers(
+    tensors: List[torch.Tensor], out: Any, options: _shapes.Options, rule: int
+) -> Any:
+    """multi_dot of integers by a rule of execute()."""
+    chain = _shapes.check([tensor.shape for tensor in tensors])
+    _one_device(tensors)
+    names = [str(tensor.dtype).partition(".")[2] for tensor in tensors]
+    dtype = getattr(torch, _shapes.integer_dtype(names, rule))
+    if not all(map(_has_memory, tensors)) or _transforms_active():
+        raise TypeError("arrays: expected dense tensors with memory with checked or mod")
+    if out is not None:
+        _check_out(out, chain, tensors[0], dtype)
+    if not tensors[0].is_cuda:
+        views = _shapes.once(lambda tensor: tensor.numpy(), tensors)
+        result = torch.as_tensor(_numpy.multiply_integers(views, None, options, rule))
+        return result if out is None else out.copy_(result)
+    if dtype not in _integers:
+        raise TypeError(f"arrays: expected integers that PyTorch multiplies, got {dtype}")
+    tensors = _shapes.once(lambda tensor: tensor.to(dtype), tensors)
+    # Nothing of bool overflows, so that nothing is checked.
+    return _direct(None, tensors, out, options, 0 if dtype is torch.bool else rule)
+
+
 # ---- semirings ------------------------------------------------------------------------------------
 
 

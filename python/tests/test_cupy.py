@@ -46,6 +46,27 @@ def test_strides_stacks_vectors_integers(rng):
     cupy.testing.assert_array_equal(mmchain.multi_dot([i, i, i]), i @ i @ i)
 
 
+@pytest.mark.parametrize("side", [7, 560])
+def test_integers_checked_and_modulo(rng, side):
+    """The larger ones are those of tensor cores, where there are any."""
+    plain = [rng.integers(-(2**40), 2**40, (side, side)) for _ in range(3)]
+    arrays = [cupy.asarray(a) for a in plain]
+    result = mmchain.multi_dot(arrays, mod=2**61 - 1)
+    assert isinstance(result, cupy.ndarray) and result.dtype == np.int64
+    assert np.array_equal(cupy.asnumpy(result), mmchain.multi_dot(plain, mod=2**61 - 1))
+    small = [a % 1000 for a in plain]
+    arrays = [cupy.asarray(a) for a in small]
+    out = cupy.zeros((side, side), np.int64)
+    assert mmchain.multi_dot([arrays[0].T, arrays[1], arrays[2]], checked=True, out=out) is out
+    assert np.array_equal(cupy.asnumpy(out), small[0].T @ small[1] @ small[2])
+    unsigned = [array.astype(np.uint64) for array in arrays]
+    assert mmchain.multi_dot(unsigned, mod=97).dtype == np.uint64
+    with pytest.raises(OverflowError, match="factors 1 to 2"):
+        mmchain.multi_dot([array.astype(np.int16) for array in arrays[:2]], checked=True)
+    with pytest.raises(TypeError, match="uint64 everywhere or nowhere"):
+        mmchain.multi_dot([unsigned[0], arrays[1]], mod=97)
+
+
 def test_streams(rng):
     """Work is ordered on the current stream, behind what makes a factor, before what reads it."""
     a = cupy.asarray(rng.random((700, 700)))

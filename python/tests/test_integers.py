@@ -185,6 +185,12 @@ def test_bad_arguments():
         mmchain.multi_dot([ones, ones * 0.5], mod=5)
     with pytest.raises(TypeError, match="uint64 everywhere"):
         mmchain.multi_dot([ones, ones.astype("uint64")], mod=5)
+    with pytest.raises(TypeError, match="uint64 everywhere"):
+        mmchain.multi_dot([ones, ones.astype("uint64")], checked=True)
+    with pytest.raises(TypeError, match="integers with mod, got bool"):
+        mmchain.multi_dot([ones, ones > 0], mod=5)
+    with pytest.raises(TypeError, match="integers with checked, got MaskedArray"):
+        mmchain.multi_dot([np.ma.array(ones), ones], checked=True)
     with pytest.raises(ValueError, match="modulus: expected 1 to 128"):
         mmchain.plan("i8%129:2x2x2")
     with pytest.raises(ValueError, match="modulus: expected a dtype of integers"):

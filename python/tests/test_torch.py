@@ -158,6 +158,35 @@ def test_promotion_and_integers(make, device):
         assert torch.equal(mmchain.multi_dot([i, i, i]), i @ i @ i)
 
 
+@pytest.mark.parametrize("side", [7, 560])
+def test_integers_checked_and_modulo(rng, device, side):
+    """The larger ones are those of tensor cores, where there are any."""
+    plain = [rng.integers(-(2**40), 2**40, (side, side)) for _ in range(3)]
+    tensors = [torch.tensor(a, device=device) for a in plain]
+    for mod in (2**61 - 1, 97):
+        result = mmchain.multi_dot(tensors, mod=mod)
+        assert result.dtype is torch.int64 and result.device.type == device
+        assert np.array_equal(result.cpu().numpy(), mmchain.multi_dot(plain, mod=mod))
+    small = [a % 1000 for a in plain]
+    tensors = [torch.tensor(a, device=device) for a in small]
+    out = torch.zeros_like(tensors[0])
+    assert mmchain.multi_dot([tensors[0].t(), tensors[1], tensors[2]], checked=True, out=out) is out
+    assert np.array_equal(out.cpu().numpy(), small[0].T @ small[1] @ small[2])
+    tensors = [tensor.to(torch.int16) for tensor in tensors[:2]]
+    with pytest.raises(OverflowError, match="factors 1 to 2"):
+        mmchain.multi_dot(tensors, checked=True)
+    mixed = mmchain.multi_dot([tensors[0] % 5, (tensors[1] % 5).to(torch.int32)], checked=True)
+    assert mixed.dtype is torch.int32
+    assert np.array_equal(mixed.cpu().numpy(), (small[0] % 5) @ (small[1] % 5))
+    bools = [torch.tensor(a % 9 == 0, device=device) for a in plain[:2]]
+    found = mmchain.multi_dot(bools, checked=True).cpu().numpy()
+    assert np.array_equal(found, (plain[0] % 9 == 0) @ (plain[1] % 9 == 0))
+    with pytest.raises(TypeError, match="integers with mod, got float32"):
+        mmchain.multi_dot([tensors[0].float(), tensors[1]], mod=5)
+    with pytest.raises(ValueError, match="out: expected"):
+        mmchain.multi_dot(tensors, mod=5, out=torch.zeros(2, 2, dtype=torch.int64, device=device))
+
+
 def test_out(make, device):
     tensors = make([4, 3, 5, 2])
     for out in (torch.zeros(4, 2), torch.zeros(2, 4).t(), torch.zeros(8, 4)[::2, ::2]):
