@@ -192,12 +192,28 @@ static bool is_near(Product<double> &p, int64_t i, int64_t j) {
   return fabsl(p.result(i, j) - expected) <= bound + 0x1p-52L * (fabsl(expected) + 2 * all);
 }
 
+/* Says whether an element is off by no more than a part of the lengths of its row and column. */
+static bool is_within(Product<double> &p, int64_t i, int64_t j, double part) {
+  long double sum = p.was(i, j), left = 0, right = 0;
+  for (int64_t d = 0; d < p.k; d++) {
+    const long double x = p.a.at(i, d), y = p.b.at(j, d);
+    sum += x * y;
+    left += x * x;
+    right += y * y;
+  }
+  const long double rounding = 0x1p-52L * fabsl((long double)p.was(i, j));
+  return fabsl(p.result(i, j) - sum) <= part * sqrtl(left * right) + rounding;
+}
+
 static void test_doubles(uint64_t *random, int number) {
   const faithful_data data = (faithful_data)(number % FAITHFUL_DATA);
   const int fixed = number % 3 == 0 ? (int)(4 + random_below(random, 13)) : 0;
+  const double tolerance =
+      number % 3 == 1 ? pow(10, -2 - (double)random_below(random, 100) / 10) : 0;
   Product<double> p(MMC_F64, 1 + random_below(random, 140), 1 + random_below(random, 150),
                     1 + random_below(random, 270), MMCI_MODULI_F64, random);
   p.product.fixed = fixed;
+  p.product.tolerance = tolerance;
   for (int64_t d = 0; d < p.k; d++) {
     for (int64_t i = 0; i < p.m; i++)
       p.a.at(i, d) =
@@ -229,9 +245,12 @@ static void test_doubles(uint64_t *random, int number) {
       const bool computed =
           p.state.planes > 0 && p.a.rows[(size_t)i].left == 0 && p.b.rows[(size_t)j].left == 0;
       const double untouched = p.before[(size_t)(i * g.ldc + j)];
-      near = near && (computed ? is_near(p, i, j) : p.result(i, j) == untouched);
+      near =
+          near && (computed ? is_near(p, i, j) && (tolerance == 0 || is_within(p, i, j, tolerance))
+                            : p.result(i, j) == untouched);
     }
   expect(near, "elements are within the bound");
+  expect(tolerance == 0 || p.state.planes > 0, "there are moduli for a tolerance");
   p.expect_gaps();
   if (failures > 0 && failures <= 20)
     printf("  case %d: %" PRId64 "x%" PRId64 "x%" PRId64 ", %d moduli, %s\n", number, p.m, p.k, p.n,
@@ -258,6 +277,38 @@ static void test_whole_numbers(uint64_t *random) {
       exact = exact && p.result(i, j) == sum;
     }
   expect(exact, "whole numbers come out exactly");
+  expect(p.state.planes == 4 && p.state.whole == 3, "whole numbers take few moduli");
+}
+
+/* Where one operand has few bits, the other one is scaled to what they leave. */
+static void test_few_bits(uint64_t *random) {
+  for (int which = 0; which < 2; which++) {
+    int planes[2];
+    for (int bits = 0; bits < 2; bits++) { /* with less and with more of them */
+      Product<double> p(MMC_F64, 30, 300, 50, MMCI_MODULI_F64, random);
+      p.product.tolerance = bits == 0 ? 1e-11 : 0;
+      const double grain = ldexp(1, (int)random_below(random, 200) - 100);
+      Operand<double> &few = which == 0 ? p.a : p.b, &many = which == 0 ? p.b : p.a;
+      for (int64_t d = 0; d < p.k; d++) {
+        for (int64_t i = 0; i < few.to.rows; i++)
+          few.at(i, d) = grain * ((double)random_below(random, 255) - 127);
+        for (int64_t i = 0; i < many.to.rows; i++)
+          many.at(i, d) = faithful_draw(FAITHFUL_NORMAL, random);
+      }
+      p.look();
+      p.split();
+      p.multiply();
+      p.combine();
+      planes[bits] = p.state.planes;
+      expect(p.state.whole == 1 << which, "few bits stay whole");
+      bool near = true;
+      for (int64_t i = 0; i < p.m; i++)
+        for (int64_t j = 0; j < p.n; j++)
+          near = near && is_near(p, i, j) && is_within(p, i, j, bits == 0 ? 1e-11 : 0x1p-52);
+      expect(near, "elements beside few bits are within the bound");
+    }
+    expect(planes[0] >= 4 && planes[0] < planes[1] && planes[1] < 12, "few bits take few moduli");
+  }
 }
 
 /* ---- integers -----------------------------------------------------------------------------------
@@ -368,6 +419,7 @@ int main(int argc, char **argv) {
   mmci_emulation().seed = seed;
   for (int t = 0; t < CASES && failures == 0; t++) test_doubles(&random, t);
   test_whole_numbers(&random);
+  test_few_bits(&random);
   for (int t = 0; t < 3 && failures == 0; t++) {
     test_integers<int64_t>(MMC_I64, &random);
     test_integers<int32_t>(MMC_I32, &random);

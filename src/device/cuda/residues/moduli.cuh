@@ -117,6 +117,33 @@ static __device__ __forceinline__ double mmci_residue_scale(double squares, doub
   return mmci_top_bits((reach * (1 - 0x1p-20) - 0.5 * sqrt((double)k)) / sqrt(squares));
 }
 
+/* Returns the greatest power of two that, as a row's factor, gives it at most the length `reach`.
+ */
+static __device__ __forceinline__ double mmci_whole_scale(double squares, double reach) {
+  if (!(squares > 0)) return 0;
+  const double most = reach * (1 - 0x1p-20) / sqrt(squares);
+  uint64_t bits;
+  double x;
+  memcpy(&bits, &most, sizeof bits);
+  bits &= 0x7ff0000000000000ull;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+/* Returns the exponent of the lowest bit that is set in a number, which is not 0. */
+static __device__ __forceinline__ int mmci_lowest_bit(double x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  const int exponent = (int)(bits >> 52 & 0x7ff);
+  const uint64_t mantissa = (bits & 0x000fffffffffffffull) | (uint64_t)(exponent > 0) << 52;
+#ifdef MMCI_EMULATE_CUDA
+  const int zeros = __builtin_ctzll(mantissa);
+#else
+  const int zeros = __ffsll((long long)mantissa) - 1;
+#endif
+  return (exponent > 0 ? exponent : 1) - 1075 + zeros;
+}
+
 /* Returns 1 / x as the sum of two doubles. */
 static __device__ __forceinline__ void mmci_inverse(double x, double (&out)[2]) {
   out[0] = x == 0 ? 0 : 1 / x;

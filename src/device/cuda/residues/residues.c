@@ -26,6 +26,7 @@ static const double MULTIPLICATIONS_MIN = 4.3e10, INTEGERS_MIN = 1 << 27;
 static const double OPERATIONS_PER_S = 1.55e15, BYTES_PER_S = 2.2e12, LAUNCHES_S = 6e-5;
 /* A unit of a scaled row is at most so much of its length by the reach of the moduli. */
 static const double UNIT_LARGEST = 8.0 / 7;
+static const double LITTLE = 0x1p-20;
 /* Signed digits of 64 bits reach a little further than 2^63. */
 static const double DIGITS_REACH = 1.004 * 0x1p63;
 
@@ -66,19 +67,21 @@ static double bound_by(const mmci_gemm *gemm, int planes) {
   return fmax(rounded, mmci_gemm_error_bound(gemm));
 }
 
-/* Returns the fewest moduli that keep a tolerance, 0 when there are not enough. */
-static int planes_within(const mmci_gemm *gemm) {
-  for (int planes = FEWEST_MODULI; planes <= MMCI_MODULI_F64; planes++)
-    if (bound_by(gemm, planes) <= gemm->rule.tolerance) return planes;
-  return 0;
-}
-
 static bool has_tolerance(const mmci_gemm *gemm) {
   return gemm->dtype == MMC_F64 && gemm->rule.tolerance > 0;
 }
 
+/* A little less than asked for, so that what is made of it by rounding is not more. */
 double mmci_residues_error_bound(const mmci_gemm *gemm) {
-  return bound_by(gemm, planes_within(gemm));
+  return gemm->rule.tolerance * (1 - LITTLE);
+}
+
+/* Returns the fewest moduli that keep a tolerance whatever the data, 0 when there are not enough.
+ */
+static int planes_within(const mmci_gemm *gemm) {
+  for (int planes = FEWEST_MODULI; planes <= MMCI_MODULI_F64; planes++)
+    if (bound_by(gemm, planes) * (1 + LITTLE) <= mmci_residues_error_bound(gemm)) return planes;
+  return 0;
 }
 
 bool mmci_residues_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm) {
@@ -238,7 +241,8 @@ mmc_status mmci_residues_prepare(const mmci_gemm *gemm, int planes, int multipro
   if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
   x->product.gemm = *gemm;
   x->product.planes = planes_of(gemm, planes);
-  x->product.fixed = has_tolerance(gemm) ? x->product.planes : planes;
+  x->product.fixed = planes;
+  x->product.tolerance = has_tolerance(gemm) ? mmci_residues_error_bound(gemm) : 0;
   x->multiprocessors = multiprocessors;
   mmc_status status = take_memory(x, error);
   if (status == MMC_OK)

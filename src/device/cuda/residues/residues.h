@@ -23,8 +23,8 @@ const char *mmci_residues_name(mmc_dtype dtype);
 bool mmci_residues_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm);
 /* Says whether it was measured to be faster than FP64, or than loops (docs/faithful.md). */
 bool mmci_residues_pays(const mmci_gemm *gemm);
-/* Returns what an element of such a product of FP64, of k terms, with a tolerance, is off by at
- * most. */
+/* Returns what an element of such a product of FP64, with a tolerance, is off by at most, of so
+ * many moduli as the data need. */
 double mmci_residues_error_bound(const mmci_gemm *gemm);
 /* Returns about how long FP64 products take on an H200. */
 double mmci_residues_seconds(const mmci_gemm *gemm);

@@ -45,10 +45,15 @@ typedef struct mmci_residue_state {
   int32_t planes; /* moduli; 0 when everything is left to FP64 */
   int32_t rows_left, cols_left;
   int32_t arrived;
-  uint32_t peaks[2]; /* floats: the greatest of k times a row's squares by its square sum */
+  /* Floats, of A and B: the greatest of k times a row's squares by its square sum, of the inverse
+   * of that, and of a row's length by the power of
+   * two that all its elements are multiples of. */
+  uint32_t peaks[2], evens[2], grains[2];
   int32_t mixed;     /* a row has numbers of both signs */
   uint64_t most[2];  /* of integers: the greatest magnitudes of A and B */
   int32_t digits[2]; /* of integers: how many digits they have */
+  double reach[2];   /* the length that rows of A and of B are scaled to */
+  int32_t whole;     /* bit 0: scaled elements of A are whole numbers without rounding; 1: of B */
   double spread;
   double partial[256];
 } mmci_residue_state;
@@ -60,7 +65,9 @@ typedef struct mmci_residue_product {
   const mmci_moduli *moduli;
   int8_t *residues; /* of C, a plane after the other, in the order of the tensor cores */
   int32_t planes;   /* how many there is room for */
-  int32_t fixed;    /* so many moduli are asked for; 0: what the data needs */
+  double
+      tolerance; /* an element may be off by so much of its row's and column's lengths; 0: FP64's */
+  int32_t fixed; /* so many moduli are asked for; 0: what the data or a tolerance needs */
 } mmci_residue_product;
 
 /* Reads an operand whose element (r, k) is x[r * ld + k], or x[k * ld + r] when across, and writes

@@ -22,6 +22,7 @@ enum {
   ROWS = 32,    /* rows across of a block */
   SAMPLES = 64, /* rows of each operand by which the spread along k is told */
   SAMPLE_THREADS = 256,
+  FEWEST = 4, /* moduli of doubles */
 };
 
 /* Of C with so many elements cuBLAS does not cut sums into pieces. */
@@ -33,6 +34,7 @@ static const double WHOLE_SUMS = 1 << 23;
 struct Facts {
   double squares, sum, most; /* of magnitudes */
   int zeros, signs;          /* signs: 1 for a number above zero, 2 for one below */
+  int lowest = 1 << 20;      /* exponent of the lowest bit that any has */
   __device__ __forceinline__ void add(double x) {
     const double magnitude = fabs(x);
     squares = fma(x, x, squares);
@@ -40,6 +42,8 @@ struct Facts {
     most = magnitude > most || x != x ? magnitude : most;
     zeros += x == 0;
     signs |= (x > 0) | (x < 0) << 1;
+    const int low = mmci_lowest_bit(x);
+    lowest = x != 0 && low < lowest ? low : lowest;
   }
   __device__ __forceinline__ void add(const Facts &other) {
     squares += other.squares;
@@ -47,6 +51,7 @@ struct Facts {
     most = other.most > most || other.most != other.most ? other.most : most;
     zeros += other.zeros;
     signs |= other.signs;
+    lowest = other.lowest < lowest ? other.lowest : lowest;
   }
 };
 
@@ -55,8 +60,13 @@ struct Judged {
   int32_t *left;
   mmci_residue_state *state;
   int which;
-  bool fixed;
+  bool fixed; /* rows count as they are, however they are spread */
 };
+
+/* Lets a float be no less than a number that is not negative, or little more. */
+static __device__ __forceinline__ void raise_to(uint32_t *most, double x) {
+  atomicMax(most, (uint32_t)__float_as_int((float)(x * (1 + 0x1p-18))));
+}
 
 static __device__ __forceinline__ void judge(const mmci_residue_operand &of, int64_t row,
                                              const Facts &facts, const Judged &all) {
@@ -72,7 +82,10 @@ static __device__ __forceinline__ void judge(const mmci_residue_operand &of, int
     atomicAdd(all.left, 1);
     return;
   }
-  atomicMax(&all.state->peaks[all.which], (uint32_t)__float_as_int((float)peak));
+  raise_to(&all.state->peaks[all.which], peak);
+  if (facts.most == 0) return;
+  raise_to(&all.state->evens[all.which], 1 / peak);
+  raise_to(&all.state->grains[all.which], sqrt(facts.squares) * ldexp(1.0, -facts.lowest));
   if (facts.signs == 3 && all.state->mixed == 0) all.state->mixed = 1;
 }
 
@@ -87,7 +100,7 @@ __global__ void __launch_bounds__(THREADS)
   for (int d = 16; d > 0; d >>= 1)
     mine.add({__shfl_xor_sync(~0u, mine.squares, d), __shfl_xor_sync(~0u, mine.sum, d),
               __shfl_xor_sync(~0u, mine.most, d), __shfl_xor_sync(~0u, mine.zeros, d),
-              __shfl_xor_sync(~0u, mine.signs, d)});
+              __shfl_xor_sync(~0u, mine.signs, d), __shfl_xor_sync(~0u, mine.lowest, d)});
   if (threadIdx.x % 32 == 0) all[threadIdx.x / 32] = mine;
   __syncthreads();
   if (threadIdx.x != 0) return;
@@ -206,28 +219,96 @@ static __device__ __forceinline__ double sampled(const Samples &s) {
   return sum;
 }
 
-/* Returns how many moduli the product needs to be off by no more than FP64, 0 when there are not
- * enough: docs/faithful.md. The spread is 1 where all k's count alike; `peak` is that of rows and
- * columns together, 1 where all elements are as large. Sums of one sign, of which FP64 is off by
- * more, need less where cuBLAS does not cut them into pieces. */
-static __device__ __forceinline__ int moduli_for(double spread, double peak, double k,
-                                                 bool one_sign, const mmci_moduli *moduli) {
+/* What a product of doubles is to keep. */
+struct Asked {
+  int32_t fixed, room; /* so many moduli, or, where that is 0, as many as it takes, up to room */
+  double tolerance;    /* 0: errors are to be no more than those of FP64 */
+};
+
+/* What rows are scaled to. */
+struct Reaches {
+  double of[2];
+  double off;   /* an element is off by at most so much of the lengths of its row and column */
+  double least; /* of those that are rounded */
+};
+
+/* Says how rows of A and B may be scaled together with so many moduli, which know products of
+ * lengths whose product is reach^2. `whole` says, as in the state, of which operand elements become
+ * whole numbers, for which its rows have to have the length of `grains` at least. */
+static __device__ __forceinline__ Reaches reaches_of(int whole, double reach,
+                                                     const double (&grains)[2],
+                                                     const double (&sums)[2], double k) {
+  const double INFINITE = 0x1p1000, MOST = 0x1.fp62; /* which digits hold */
+  Reaches to = {{fmin(reach, MOST), fmin(reach, MOST)}, 0, INFINITE};
+  for (int w = 0; w < 2; w++) {
+    const bool alone = whole == 1 << w;
+    if (!alone && (whole != 3 || grains[w] <= reach)) continue;
+    const double one = fmax(grains[w], 1.0);
+    to.of[1 - w] = fmin(reach / one * reach, MOST);
+    to.of[w] = fmax(grains[w], fmin(reach / to.of[1 - w] * reach, MOST));
+  }
+  bool fits = to.of[0] <= MOST && to.of[1] <= MOST;
+  double unit[2] = {0, 0};
+  for (int w = 0; w < 2; w++) {
+    if ((whole >> w & 1) != 0) {
+      fits = fits && grains[w] <= to.of[w];
+    } else {
+      fits = fits && (whole == 0 || to.of[w] >= 64 * sqrt(k));
+      unit[w] = 8.0 / 7 / to.of[w];
+      to.least = fmin(to.least, to.of[w]);
+    }
+  }
+  to.off = 0.5 * (unit[0] * sums[1] + unit[1] * sums[0]) + 0.25 * k * unit[0] * unit[1];
+  if (!fits) {
+    to.off = INFINITE;
+    to.least = 0;
+  }
+  return to;
+}
+
+/* Returns what T of docs/faithful.md a product needs to be off by no more than FP64. The spread is
+ * 1 where all k's count alike; `peak` is that of rows and columns together, 1 where all elements
+ * are as large. Sums of one sign, of which FP64 is off by more, need less where cuBLAS does not cut
+ * them into pieces. */
+static __device__ __forceinline__ double reach_for(double spread, double peak, double k,
+                                                   bool one_sign) {
   const double mixed = 2.05 * fmax(1 / sqrt(spread), 0.5 * peak);
   const double alike = 3 * peak / sqrt(k * spread);
-  const double needed = 0x1p53 * (one_sign ? fmin(mixed, alike) : mixed);
-  for (int count = 12; count <= MMCI_MODULI_F64; count++)
-    if (moduli->reach[count] >= needed) return count;
+  return 0x1p53 * (one_sign ? fmin(mixed, alike) : mixed);
+}
+
+/* Finds the fewest moduli that do, 0 when there are not enough, and what rows are scaled to. */
+static __device__ __forceinline__ int moduli_for(const mmci_residue_state &state, double k,
+                                                 double needed, const Asked &asked,
+                                                 const mmci_moduli *moduli, double (&reach)[2],
+                                                 int32_t &whole) {
+  const double grains[2] = {(double)__int_as_float((int)state.grains[0]),
+                            (double)__int_as_float((int)state.grains[1])};
+  const double sums[2] = {sqrt(k * fmin(1.0, (double)__int_as_float((int)state.evens[0]))),
+                          sqrt(k * fmin(1.0, (double)__int_as_float((int)state.evens[1])))};
+  for (int count = FEWEST; count <= asked.room; count++)
+    for (int kept = 0; kept < 4; kept++) {
+      const Reaches found = reaches_of(kept, moduli->reach[count], grains, sums, k);
+      const bool holds =
+          asked.tolerance > 0 ? found.off + 3 * 0x1p-52 <= asked.tolerance : found.least >= needed;
+      if (!holds) continue;
+      reach[0] = found.of[0];
+      reach[1] = found.of[1];
+      whole = kept;
+      return count;
+    }
   return 0;
 }
 
 /* Each block adds up a part of the k's; the last one decides. */
 __global__ void __launch_bounds__(SAMPLE_THREADS)
     residues_choose(Samples a, Samples b, mmci_residue_state *state, const mmci_moduli *moduli,
-                    int32_t fixed) {
+                    Asked asked) {
   __shared__ double all[SAMPLE_THREADS];
   __shared__ bool last;
+  const bool is_sampled = asked.fixed == 0 && asked.tolerance == 0;
   double mine = 0;
-  for (int64_t k = (int64_t)blockIdx.x * SAMPLE_THREADS + threadIdx.x; fixed == 0 && k < a.of.k;
+  for (int64_t k = (int64_t)blockIdx.x * SAMPLE_THREADS + threadIdx.x; is_sampled && k < a.of.k;
        k += (int64_t)gridDim.x * SAMPLE_THREADS)
     mine += share_of(a, k) * share_of(b, k);
   all[threadIdx.x] = mine;
@@ -252,8 +333,17 @@ __global__ void __launch_bounds__(SAMPLE_THREADS)
   const double peak =
       sqrt((double)__int_as_float((int)state->peaks[0]) * __int_as_float((int)state->peaks[1]));
   const bool one_sign = state->mixed == 0 && (double)m * (double)n >= WHOLE_SUMS;
-  const int planes =
-      fixed > 0 ? fixed : moduli_for(spread, fmax(peak, 1.0), (double)a.of.k, one_sign, moduli);
+  const double k = (double)a.of.k;
+  int planes = asked.fixed;
+  int32_t whole = 0;
+  double reach[2] = {moduli->reach[planes], moduli->reach[planes]};
+  if (planes == 0) {
+    const double needed = reach_for(spread, fmax(peak, 1.0), k, one_sign);
+    planes = moduli_for(*state, k, needed, asked, moduli, reach, whole);
+  }
+  state->reach[0] = reach[0];
+  state->reach[1] = reach[1];
+  state->whole = whole;
   state->spread = spread;
   state->planes = most_left ? 0 : planes;
 }
@@ -320,11 +410,13 @@ static __device__ __forceinline__ void load_moduli(mmci_modulus *to, const Split
 
 /* Returns the scale of a row, which one thread of it writes. */
 template <class Element>
-static __device__ __forceinline__ double scale_of(const Split &s, int64_t row, int planes,
-                                                  bool write) {
+static __device__ __forceinline__ double scale_of(const Split &s, int64_t row, bool write) {
   if (sizeof(Element) != 8 || Element(0.5) == Element(0) || row >= s.to.rows) return 0;
   mmci_residue_row *r = s.to.row + row;
-  const double scale = mmci_residue_scale(r->squares, s.moduli->reach[planes], s.to.k);
+  const double reach = s.state->reach[s.which];
+  const double scale = (s.state->whole >> s.which & 1) != 0
+                           ? mmci_whole_scale(r->squares, reach)
+                           : mmci_residue_scale(r->squares, reach, s.to.k);
   if (write) {
     double unit[2];
     mmci_inverse(scale, unit);
@@ -358,7 +450,7 @@ __global__ void __launch_bounds__(THREADS) residues_split_along(Split s) {
   const int lane = threadIdx.x % 32;
   const int64_t row = blockIdx.x, stride = s.to.rows * s.to.lines * MMCI_LINE;
   const Element *from = static_cast<const Element *>(s.x) + row * s.ld;
-  const double scale = scale_of<Element>(s, row, planes, threadIdx.x == 0);
+  const double scale = scale_of<Element>(s, row, threadIdx.x == 0);
   __syncthreads();
   for (int64_t line = threadIdx.x / 32; line < s.to.lines; line += WARPS) {
     uint64_t digits[4];
@@ -393,7 +485,7 @@ __global__ void __launch_bounds__(SPLIT_THREADS) residues_split_across(Split s) 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int64_t row = (int64_t)blockIdx.x * ROWS + lane, line = blockIdx.y;
   const int64_t stride = s.to.rows * s.to.lines * MMCI_LINE;
-  const double scale = scale_of<Element>(s, row, planes, warp == 0 && line == 0);
+  const double scale = scale_of<Element>(s, row, warp == 0 && line == 0);
   __syncthreads();
   if (row >= s.to.rows) return;
   const int64_t first = line * MMCI_LINE;
@@ -526,7 +618,8 @@ extern "C" mmc_status mmci_residues_range(cudaStream_t stream, const mmci_residu
   const mmci_residue_operand of = *operand;
   int32_t *left = operand == &product->a ? &product->state->rows_left : &product->state->cols_left;
   const double *from = static_cast<const double *>(x);
-  const Judged judged = {left, product->state, operand == &product->b, product->fixed > 0};
+  const Judged judged = {left, product->state, operand == &product->b,
+                         product->fixed > 0 || product->tolerance > 0};
   if (across)
     MMCI_CUDA_TRY(mmci_launch(residues_range_across, dim3((unsigned)blocks_of(of.rows, ROWS)),
                               dim3(THREADS), 0, stream, of, from, ld, judged));
@@ -551,7 +644,8 @@ extern "C" mmc_status mmci_residues_choose(cudaStream_t stream, const mmci_resid
   const int64_t most = sizeof product->state->partial / sizeof *product->state->partial;
   MMCI_CUDA_TRY(mmci_launch(residues_choose, dim3((unsigned)(blocks < most ? blocks : most)),
                             dim3(SAMPLE_THREADS), 0, stream, left, right, product->state,
-                            product->moduli, product->fixed));
+                            product->moduli,
+                            Asked{product->fixed, product->planes, product->tolerance}));
   return MMC_OK;
 }
 
