@@ -6,6 +6,8 @@
  *
  *     test_chains [SEED] */
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 extern "C" {
@@ -591,6 +593,76 @@ static void test_failures() {
   }
 }
 
+/* ---- reproducible sums ------------------------------------------------------------------------
+ */
+
+/* Lets some elements be zeros of both signs, denormal, huge, infinite, or no numbers. */
+template <typename Real>
+static void make_odd(Setup &s, const trial &t) {
+  const double odd[] = {0.0, -0.0, 1e-310, -1e-41, 3e38, 1e-30, HUGE_VAL, (double)NAN};
+  for (int i = 0; i < t.group.n; i++)
+    for (int64_t chain = 0; chain < t.group.batch; chain++)
+      for (int64_t e = 0; e < t.rows[i] * t.cols[i]; e++) {
+        const bool finite = chain % 3 != 0;
+        if (below(30) != 0) continue;
+        const Real value = (Real)odd[below(finite ? 6 : 8)];
+        memcpy(s.at(i, chain, e / t.cols[i], e % t.cols[i]), &value, sizeof value);
+      }
+}
+
+/* Compares a chain's result bit by bit with sums of fused multiply-adds, one k after the other. */
+template <typename Real>
+static bool is_in_order(Setup &s, const trial &t, int64_t chain) {
+  std::vector<std::vector<Real>> nodes;
+  for (int i = 0; i < t.group.n; i++) {
+    nodes.emplace_back((size_t)(t.rows[i] * t.cols[i]));
+    for (int64_t e = 0; e < t.rows[i] * t.cols[i]; e++)
+      memcpy(&nodes.back()[(size_t)e], s.at(i, chain, e / t.cols[i], e % t.cols[i]), sizeof(Real));
+  }
+  for (int p = 0; p < t.group.count; p++) {
+    const mmci_group_product &x = t.products[p];
+    nodes.emplace_back((size_t)(x.m * x.n));
+    const std::vector<Real> &a = nodes[(size_t)x.left], &b = nodes[(size_t)x.right];
+    for (int64_t r = 0; r < x.m; r++)
+      for (int64_t c = 0; c < x.n; c++) {
+        Real sum = 0;
+        for (int64_t k = 0; k < x.k; k++)
+          sum = std::fma(a[(size_t)(r * x.k + k)], b[(size_t)(k * x.n + c)], sum);
+        nodes.back()[(size_t)(r * x.n + c)] =
+            sum == sum ? sum + Real(0) : std::numeric_limits<Real>::quiet_NaN();
+      }
+  }
+  const int last = t.group.n + t.group.count - 1;
+  bool same = true;
+  for (int64_t e = 0; e < t.rows[last] * t.cols[last]; e++)
+    same = same && memcmp(s.c.host + place(&s.c, chain, e / t.cols[last], e % t.cols[last]),
+                          &nodes.back()[(size_t)e], sizeof(Real)) == 0;
+  return same;
+}
+
+template <typename Real>
+static void test_in_order(mmc_dtype dtype) {
+  for (int k = 0; k < 40; k++) {
+    const int64_t most = k % 4 == 0 ? 40 : 17, batch = k % 3 == 0 ? 1 : 1 + below(20);
+    const int32_t n = 2 + (int32_t)below(5);
+    int64_t dims[8];
+    for (int i = 0; i <= n; i++) dims[i] = 1 + below(most);
+    begin(&t, dtype, n, batch, random_bits(&random_state));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, n - 1, k % 4, &random_state);
+    finish_random(&t, &random_state);
+    t.group.precision = MMCI_REPRODUCIBLE;
+    if (!expect(plan.make(t, GENERAL), "a plan", t, GENERAL)) continue;
+    Setup s(t);
+    make_odd<Real>(s, t);
+    if (!launch(plan, t, s)) continue;
+    bool same = true;
+    for (int64_t i = 0; i < batch; i++) same = same && is_in_order<Real>(s, t, i);
+    expect(same, "sums are in order, bit by bit", t, GENERAL);
+    expect(rest_is_left_alone(&s.c), "what is beside C is left alone", t, GENERAL);
+  }
+}
+
 int main(int argc, char **argv) {
   random_state = argc > 1 ? strtoull(argv[1], nullptr, 10) : 20261122;
   printf("seed %" PRIu64 "\n", random_state);
@@ -611,6 +683,8 @@ int main(int argc, char **argv) {
   test_single(MMC_F64);
   test_spines(MMC_F32);
   test_spines(MMC_F64);
+  test_in_order<float>(MMC_F32);
+  test_in_order<double>(MMC_F64);
   test_not_finite();
   test_failures();
   printf("%d checks, %d failed\n", checks, failures);

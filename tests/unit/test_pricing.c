@@ -192,18 +192,60 @@ static const char *later_names(mmc_dtype dtype, int variant) {
   return variant <= 3 ? names[variant - 1] : NULL;
 }
 
-static mmci_price price_with_names(fixture *f, const mmci_gemm *gemm, mmci_variant_name_fn name) {
-  mmci_facts facts = test_facts;
+static mmci_price price_with_facts(fixture *f, const mmci_gemm *gemm, const mmci_facts *facts) {
   mmci_wisdom_pricing *known;
   mmci_price price;
-  facts.variant_name = name;
-  assert_int_equal(mmci_wisdom_pricing_acquire(f->journal.wisdom, &f->journal.fingerprint, &facts,
+  assert_int_equal(mmci_wisdom_pricing_acquire(f->journal.wisdom, &f->journal.fingerprint, facts,
                                                MMC_F32, MMCI_NATIVE, &known, &f->error),
                    MMC_OK);
   mmci_pricing pricing = mmci_wisdom_pricing_of(known);
   pricing.price(pricing.user, gemm, &price);
   mmci_wisdom_pricing_release(known);
   return price;
+}
+
+static mmci_price price_with_names(fixture *f, const mmci_gemm *gemm, mmci_variant_name_fn name) {
+  mmci_facts facts = test_facts;
+  facts.variant_name = name;
+  return price_with_facts(f, gemm, &facts);
+}
+
+/* A device whose own choice takes a third of the time where it may be off by something. */
+static double told_loose(const void *user, const mmci_gemm *gemm) {
+  (void)user;
+  return gemm->rule.tolerance > 0 ? 1 : 3;
+}
+
+/* What was measured without a tolerance is worth the device's share with one, unless a recipe,
+ * whose arithmetic is another, takes less still. */
+static void tolerances_have_prices_of_their_own(void **state) {
+  fixture *f = *state;
+  static const struct {
+    const char *recipe; /* takes 64 us, or the plain call's */
+    double plain_s, loose_s;
+    const char *loose;
+  } cases[] = {{"whole", 64e-6, 64e-6 / 3, "whole"},
+               {"m:16,48", 120e-6, 40e-6, "whole"},
+               {"m:16,48", 300e-6, 64e-6, "m:16,48"}};
+  mmci_facts facts = test_facts;
+  facts.model = (mmci_model){.seconds = told_loose, .error = 0.1};
+  for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+    mmci_gemm gemm = product(64, 64, 64, MMC_OP_N, MMC_OP_T);
+    mmci_wisdom_record record = test_product(&f->journal.fingerprint, 64);
+    record.product.key = (mmci_wisdom_key){64, 64, 64, MMC_OP_N, MMC_OP_T, MMCI_WISDOM_TIME};
+    record.product.recipe = cases[c].recipe;
+    record.product.plain_seconds = cases[c].plain_s;
+    assert_int_equal(mmci_wisdom_put(f->journal.wisdom, &record, &f->error), MMC_OK);
+    mmci_price tight = price_with_facts(f, &gemm, &facts);
+    gemm.rule.tolerance = 1e-9;
+    mmci_price loose = price_with_facts(f, &gemm, &facts);
+    char text[MMCI_RECIPE_TEXT_SIZE];
+    mmci_recipe_format(&loose.recipe, NULL, text);
+    assert_true(tight.seconds == 64e-6 && tight.plain_s == cases[c].plain_s);
+    assert_true(fabs(loose.seconds / cases[c].loose_s - 1) < 1e-9);
+    assert_true(fabs(loose.plain_s / cases[c].plain_s * 3 - 1) < 1e-9);
+    assert_string_equal(text, cases[c].loose);
+  }
 }
 
 /* Stored recipes name variants, and are found under whatever number these have now; those that an
@@ -801,6 +843,7 @@ int main(void) {
       TEST(keys_are_sizes_and_ops),
       TEST(another_fingerprint_is_never_used),
       TEST(recipes_that_are_none_are_not_used),
+      TEST(tolerances_have_prices_of_their_own),
       TEST(variants_are_found_by_name),
       TEST(arrays_that_are_none_are_not_used),
       TEST(facts_that_are_none_are_not_used),

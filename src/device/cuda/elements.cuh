@@ -3,6 +3,7 @@
 #ifndef MMCI_CUDA_ELEMENTS_CUH
 #define MMCI_CUDA_ELEMENTS_CUH
 
+#include <math.h>
 #include <stdint.h>
 
 #ifdef MMCI_EMULATE_CUDA
@@ -38,6 +39,40 @@ template <typename Real>
 static __device__ __forceinline__ mmci_complex<Real> mmci_add(mmci_complex<Real> a,
                                                               mmci_complex<Real> b) {
   return {a.re + b.re, a.im + b.im};
+}
+
+/* A term of a sum: one rounding for both, as reproducible sums have it, where that is defined. */
+static __device__ __forceinline__ void mmci_fuse_product(float &sum, float a, float b) {
+  sum = fmaf(a, b, sum);
+}
+static __device__ __forceinline__ void mmci_fuse_product(double &sum, double a, double b) {
+  sum = fma(a, b, sum);
+}
+template <typename Real>
+static __device__ __forceinline__ void mmci_fuse_product(mmci_complex<Real> &sum,
+                                                         mmci_complex<Real> a,
+                                                         mmci_complex<Real> b) {
+  mmci_add_product(sum, a, b);
+}
+
+/* Lets zeros be +0 and NaN the positive quiet one without a payload. */
+static __device__ __forceinline__ float mmci_settled(float x) {
+#ifdef MMCI_EMULATE_CUDA
+  return x == x ? x + 0.0f : NAN;
+#else
+  return x == x ? x + 0.0f : __int_as_float(0x7fc00000);
+#endif
+}
+static __device__ __forceinline__ double mmci_settled(double x) {
+#ifdef MMCI_EMULATE_CUDA
+  return x == x ? x + 0.0 : (double)NAN;
+#else
+  return x == x ? x + 0.0 : __longlong_as_double(0x7ff8000000000000LL);
+#endif
+}
+template <typename Real>
+static __device__ __forceinline__ mmci_complex<Real> mmci_settled(mmci_complex<Real> x) {
+  return {mmci_settled(x.re), mmci_settled(x.im)};
 }
 
 template <typename Real>

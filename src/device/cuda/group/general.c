@@ -99,7 +99,8 @@ static void fill_product(const layout *l, int s, mmci_general *steps) {
   p->magic = mmci_arena_magic(p->tiles_across);
   p->tall = tiles_of(step, false) > threads;
   uint32_t work = tiles_of(step, p->tall);
-  while (!p->tall && p->split < SPLIT_MOST && work * 2 <= threads && (2u << p->split) <= k4) {
+  while (!steps->in_order && !p->tall && p->split < SPLIT_MOST && work * 2 <= threads &&
+         (2u << p->split) <= k4) {
     p->split++;
     work *= 2;
   }
@@ -190,6 +191,7 @@ bool mmci_general_plan(const mmci_group_limits *limits, const mmci_group *chain,
                         .c_stride = chain->c_stride,
                         .c_gathered = chain->c_gathered,
                         .late = when == MMCI_LATE,
+                        .in_order = chain->precision == MMCI_REPRODUCIBLE,
                         .count = (uint8_t)chain->count};
   choose_threads(&l, out);
   for (int s = 0; s < chain->count; s++) fill_product(&l, s, out);

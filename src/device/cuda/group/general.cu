@@ -7,7 +7,8 @@
  * Launch a 1-D grid that strides over the batch; groups of whole warps
  * Traffic each operand read once, the result written once
  * Idea the list of products is read from shared memory; a warp reads only those loads from the
- *         parameters that it issues */
+ *         parameters that it issues. Where a lane has whole sums, they are chains of fused
+ *         multiply-adds from the first k to the last: reproducible ones */
 #include "device/cuda/group/group_kernels.cuh"
 
 #include "device/cuda/elements.cuh"
@@ -110,6 +111,7 @@ struct Target {
   typename Element::Sum *arena;
   typename Element::Stored *c; /* NULL for an intermediate */
   int64_t ldc;
+  bool in_order; /* results are reproducible ones */
 
   __device__ __forceinline__ void put(const mmci_general_product &p, uint32_t row, uint32_t col,
                                       const Four<typename Element::Sum> &sums) const {
@@ -124,7 +126,8 @@ struct Target {
     } else if (row < p.m) {
 #pragma unroll
       for (uint32_t q = 0; q < 4; q++)
-        if (col + q < p.n) c[row * ldc + col + q] = Element::write(sums.v[q]);
+        if (col + q < p.n)
+          c[row * ldc + col + q] = Element::write(in_order ? mmci_settled(sums.v[q]) : sums.v[q]);
     }
   }
 };
@@ -156,7 +159,7 @@ static __device__ __forceinline__ void multiply_product(const mmci_general_produ
 #pragma unroll
         for (int i = 0; i < HEIGHT; i++)
 #pragma unroll
-          for (int q = 0; q < 4; q++) mmci_add_product(sums[i].v[q], left[i].v[d], right.v[q]);
+          for (int q = 0; q < 4; q++) mmci_fuse_product(sums[i].v[q], left[i].v[d], right.v[q]);
       }
     }
     if (HEIGHT == 1)
@@ -205,7 +208,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
         mmci_copy_async_wait<0>();
         mmci_group_wait(group, threads);
       }
-      Target<Element> target = {arena, nullptr, steps.ldc};
+      Target<Element> target = {arena, nullptr, steps.ldc, steps.in_order};
       if (s == count - 1)
         target.c = steps.c_gathered ? static_cast<Stored *const *>(steps.c)[chain]
                                     : static_cast<Stored *>(steps.c) + chain * steps.c_stride;

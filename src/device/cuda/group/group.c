@@ -68,8 +68,9 @@ static mmci_group_limits limits_of(const mmci_device *device) {
 /* ---- what is asked --------------------------------------------------------------------------- */
 
 static bool is_sound(const mmci_group *chain) {
-  /* These kernels add up products, in orders of their own. */
-  if (chain->precision == MMCI_REPRODUCIBLE || chain->rule.semiring != MMC_PLUS_TIMES) return false;
+  if (chain->rule.semiring != MMC_PLUS_TIMES) return false;
+  if (chain->precision == MMCI_REPRODUCIBLE && chain->dtype != MMC_F32 && chain->dtype != MMC_F64)
+    return false;
   if (chain->n < 1 || chain->count < 1 || chain->batch < 1 || chain->ldc < 1 ||
       (unsigned)chain->dtype > MMC_BF16 || chain->variant < 0 || chain->variant >= VARIANTS)
     return false;
@@ -222,6 +223,13 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
   kernel->n = chain->n;
   if (last->m == 0 || last->n == 0) {
     kernel->kind = NOTHING;
+    return;
+  }
+  if (chain->precision == MMCI_REPRODUCIBLE) { /* the others have orders of their own */
+    const bool asked = chain->variant == VARIANT_GENERAL || chain->variant == 0;
+    const bool takes = asked && mmci_arena_is_small(chain) &&
+                       mmci_general_plan(&kernel->limits, chain, &kernel->general);
+    kernel->kind = takes ? GENERAL : NO_KERNEL;
     return;
   }
   if (chain->variant == VARIANT_FUSED || !mmci_arena_is_small(chain)) {

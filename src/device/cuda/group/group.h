@@ -87,6 +87,7 @@ typedef struct mmci_general {
   int64_t batch, ldc, c_stride;
   void *c;
   bool c_gathered, late; /* late: operands are loaded when they are needed, not a product before */
+  bool in_order;         /* sums are reproducible: no lanes share one */
   uint8_t count, loads_first, loads; /* products; loads before the first; all loads */
   uint8_t groups;                    /* a block works on so many chains at a time */
   uint16_t threads;                  /* threads of a group, a multiple of 32 */

@@ -47,30 +47,11 @@ static __device__ __forceinline__ void add_term(mmci_complex<Real> &sum, mmci_co
                   : fuse(a.im, b.re, fuse(a.re, b.im, sum.im));
 }
 
-static __device__ __forceinline__ float settled(float x) {
-#ifdef MMCI_EMULATE_CUDA
-  return x == x ? x + 0.0f : NAN;
-#else
-  return x == x ? x + 0.0f : __int_as_float(0x7fc00000);
-#endif
-}
-static __device__ __forceinline__ double settled(double x) {
-#ifdef MMCI_EMULATE_CUDA
-  return x == x ? x + 0.0 : (double)NAN;
-#else
-  return x == x ? x + 0.0 : __longlong_as_double(0x7ff8000000000000LL);
-#endif
-}
-template <typename Real>
-static __device__ __forceinline__ mmci_complex<Real> settled(mmci_complex<Real> x) {
-  return {settled(x.re), settled(x.im)};
-}
-
 /* Rounds a sum; a NaN of 16 bits is positive and quiet, too, whatever the conversion makes of it.
  */
 template <typename Element>
 static __device__ __forceinline__ typename Element::Stored rounded(typename Element::Sum sum) {
-  return Element::write(settled(sum));
+  return Element::write(mmci_settled(sum));
 }
 template <>
 __device__ __forceinline__ uint16_t rounded<mmci_f16_element>(float sum) {

@@ -23,6 +23,7 @@ enum {
   SAMPLES = 64, /* rows of each operand by which the spread along k is told */
   SAMPLE_THREADS = 256,
   FEWEST = 4, /* moduli of doubles */
+  HIGHEST = 1024,
 };
 
 /* Of C with so many elements cuBLAS does not cut sums into pieces. */
@@ -34,7 +35,7 @@ static const double WHOLE_SUMS = 1 << 23;
 struct Facts {
   double squares, sum, most; /* of magnitudes */
   int zeros, signs;          /* signs: 1 for a number above zero, 2 for one below */
-  int lowest = 1 << 20;      /* exponent of the lowest bit that any has */
+  int down_to;               /* how far the lowest bit of any is below 2^HIGHEST */
   __device__ __forceinline__ void add(double x) {
     const double magnitude = fabs(x);
     squares = fma(x, x, squares);
@@ -42,8 +43,8 @@ struct Facts {
     most = magnitude > most || x != x ? magnitude : most;
     zeros += x == 0;
     signs |= (x > 0) | (x < 0) << 1;
-    const int low = mmci_lowest_bit(x);
-    lowest = x != 0 && low < lowest ? low : lowest;
+    const int down = HIGHEST - mmci_lowest_bit(x);
+    down_to = x != 0 && down > down_to ? down : down_to;
   }
   __device__ __forceinline__ void add(const Facts &other) {
     squares += other.squares;
@@ -51,7 +52,7 @@ struct Facts {
     most = other.most > most || other.most != other.most ? other.most : most;
     zeros += other.zeros;
     signs |= other.signs;
-    lowest = other.lowest < lowest ? other.lowest : lowest;
+    down_to = other.down_to > down_to ? other.down_to : down_to;
   }
 };
 
@@ -85,7 +86,8 @@ static __device__ __forceinline__ void judge(const mmci_residue_operand &of, int
   raise_to(&all.state->peaks[all.which], peak);
   if (facts.most == 0) return;
   raise_to(&all.state->evens[all.which], 1 / peak);
-  raise_to(&all.state->grains[all.which], sqrt(facts.squares) * ldexp(1.0, -facts.lowest));
+  raise_to(&all.state->grains[all.which],
+           sqrt(facts.squares) * ldexp(1.0, facts.down_to - HIGHEST));
   if (facts.signs == 3 && all.state->mixed == 0) all.state->mixed = 1;
 }
 
@@ -100,7 +102,7 @@ __global__ void __launch_bounds__(THREADS)
   for (int d = 16; d > 0; d >>= 1)
     mine.add({__shfl_xor_sync(~0u, mine.squares, d), __shfl_xor_sync(~0u, mine.sum, d),
               __shfl_xor_sync(~0u, mine.most, d), __shfl_xor_sync(~0u, mine.zeros, d),
-              __shfl_xor_sync(~0u, mine.signs, d), __shfl_xor_sync(~0u, mine.lowest, d)});
+              __shfl_xor_sync(~0u, mine.signs, d), __shfl_xor_sync(~0u, mine.down_to, d)});
   if (threadIdx.x % 32 == 0) all[threadIdx.x / 32] = mine;
   __syncthreads();
   if (threadIdx.x != 0) return;
