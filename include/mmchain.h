@@ -882,6 +882,10 @@ MMC_API mmc_status mmc_scan_enqueue(mmc_scan *scan, void *stream,
                                     const mmc_scan_operands *operands);
 /* METHOD. Waits until what mmc_scan_enqueue() was given is done. Returns: E_DEVICE. */
 MMC_API mmc_status mmc_scan_wait(mmc_scan *scan);
+/* METHOD. Has later executions of this scan ask progress, as mmc_run_progress() does for a run:
+ * what it stops returns MMC_E_INTERRUPTED, leaves out and exponents undefined, and the scan may
+ * execute again. A scan on a GPU does not ask. A scan of NULL is a no-op. */
+MMC_API void mmc_scan_progress(mmc_scan *scan, mmc_progress_fn progress, void *user);
 
 /* ---- memory of a device -----------------------------------------------------------------------
  */

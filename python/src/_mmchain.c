@@ -198,6 +198,15 @@ void mmcp_leave(PyThreadState *thread) {
   mmcp.working--;
 }
 
+int mmcp_check_signals(void *user, double done) {
+  PyThreadState **thread = user;
+  (void)done;
+  mmcp_leave(*thread);
+  int stop = PyErr_CheckSignals();
+  *thread = mmcp_enter();
+  return stop;
+}
+
 static PyObject *before_fork(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;

@@ -490,17 +490,6 @@ static mmc_status multiply(call *c, const mmc_chain *chain, const mmc_plan_optio
   return status;
 }
 
-/* Lets Python's signal handlers run, as that of Ctrl-C, while no product is under way. What they
- * call may multiply or fork. */
-static int check_signals(void *user, double done) {
-  PyThreadState **thread = user;
-  (void)done;
-  mmcp_leave(*thread);
-  int stop = PyErr_CheckSignals();
-  *thread = mmcp_enter();
-  return stop;
-}
-
 /* Multiplies without a plan. */
 static int execute_at_once(call *c) {
   mmcp_problem problem = problem_of(c);
@@ -528,7 +517,7 @@ static int execute_plan(call *c, mmcp_plan *plan) {
   mmc_status status;
   if (plan->asynchronous || plan->multiplications > gil_multiplications) {
     PyThreadState *thread = mmcp_enter();
-    mmc_run_progress(c->run, check_signals, &thread);
+    mmc_run_progress(c->run, mmcp_check_signals, &thread);
     status = multiply(c, NULL, NULL);
     mmc_run_progress(c->run, NULL, NULL);
     mmcp_leave(thread);

@@ -211,10 +211,13 @@ static int execute(call *c) {
   if (is_cuda) mmcp.cuda_used = true;
   const double elements = (double)k->n * (double)k->n * (double)k->length * (double)k->batch;
   PyThreadState *thread = is_cuda || elements > gil_elements ? mmcp_enter() : NULL;
+  if (thread != NULL) mmc_scan_progress(scan, mmcp_check_signals, &thread);
   mmc_status status = c->on_stream ? mmc_scan_enqueue(scan, c->stream, &c->operands)
                                    : mmc_scan_execute(scan, &c->operands);
+  mmc_scan_progress(scan, NULL, NULL);
   if (thread != NULL) mmcp_leave(thread);
-  if (status != MMC_OK) mmcp_raise(status);
+  /* What stops it is the handler of a signal, which has set an exception. */
+  if (status != MMC_OK && status != MMC_E_INTERRUPTED) mmcp_raise(status);
   if (generation == mmcp.generation) give_back(k, scan);
   return status == MMC_OK ? 1 : -1;
 }

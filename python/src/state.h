@@ -47,6 +47,11 @@ int mmcp_context_ensure(void);
 PyThreadState *mmcp_enter(void);
 void mmcp_leave(PyThreadState *thread);
 
+/* An mmc_progress_fn: lets Python's signal handlers run, as that of Ctrl-C, while no product is
+ * under way. What they call may multiply or fork. user is where the thread is kept that
+ * mmcp_enter() has returned. */
+int mmcp_check_signals(void *user, double done);
+
 /* Sets the exception for a status that is not MMC_OK, with the context's message; returns -1. */
 int mmcp_raise(mmc_status status);
 

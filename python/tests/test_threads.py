@@ -168,12 +168,8 @@ def test_memory_of_the_parent_stays_the_parents():
     assert array.__dlpack_device__() == (1, 0)
 
 
-@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals go to another thread")
-@pytest.mark.parametrize("dims", [[4500, 4500, 4500], [2000] * 40])
-def test_control_c(dims):
-    a = np.ones((dims[0], dims[0]))
-    arrays = [a, a] if len(dims) == 3 else [a + i for i in range(2)] * (len(dims) // 2)
-    before = mmchain.multi_dot([np.ones((300, 300))] * 3)
+def control_c(work):
+    """Sends SIGINT to work, which must end by it soon; the whole takes many seconds."""
     sent = []
 
     def send():
@@ -184,9 +180,39 @@ def test_control_c(dims):
     thread = threading.Thread(target=send)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        mmchain.multi_dot(arrays)
+        work()
     waited = time.monotonic() - sent[0]
     thread.join()
     print(f"stopped after {waited:.2f} s")
-    assert waited < 5  # 0.2 s on two idle cores; the whole takes many seconds
+    assert waited < 5  # 0.2 s on two idle cores
+
+
+on_main_thread = pytest.mark.skipif(
+    threading.current_thread() is not threading.main_thread(), reason="signals go to another thread"
+)
+
+
+@on_main_thread
+@pytest.mark.parametrize("dims", [[4500, 4500, 4500], [2000] * 40])
+def test_control_c(dims):
+    a = np.ones((dims[0], dims[0]))
+    arrays = [a, a] if len(dims) == 3 else [a + i for i in range(2)] * (len(dims) // 2)
+    before = mmchain.multi_dot([np.ones((300, 300))] * 3)
+    control_c(lambda: mmchain.multi_dot(arrays))
     np.testing.assert_array_equal(mmchain.multi_dot([np.ones((300, 300))] * 3), before)
+
+
+@on_main_thread
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ((10000, 64, 64), {"semiring": "log"}),  # by threads, in blocks
+        ((20, 2500, 2500), {}),  # by the device's products, in pieces
+    ],
+)
+def test_control_c_in_a_scan(shape, options):
+    factors = np.broadcast_to(np.full(shape[-2:], 1 / shape[-1]), shape)
+    small = np.broadcast_to(np.full((8, 8), 1 / 8), (1000, 8, 8))
+    before = mmchain.scan(small)
+    control_c(lambda: mmchain.scan(factors, **options))
+    np.testing.assert_array_equal(mmchain.scan(small), before)

@@ -79,6 +79,10 @@ mmc_status mmc_scan_enqueue(mmc_scan *scan, void *stream, const mmc_scan_operand
   return mmci_report(scan->context, status, &error);
 }
 
+void mmc_scan_progress(mmc_scan *scan, mmc_progress_fn progress, void *user) {
+  if (scan != NULL) mmci_running_progress(scan->running, progress, user);
+}
+
 mmc_status mmc_scan_wait(mmc_scan *scan) {
   if (scan == NULL) return MMC_E_ARG;
   mmci_error error = {0};

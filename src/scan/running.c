@@ -305,10 +305,18 @@ mmc_status mmci_running_execute(mmci_running *r, const mmc_scan_operands *given,
   if (status != MMC_OK || is_empty(&r->problem)) return status;
   status = mmci_running_wait(r, error);
   if (status != MMC_OK) return status;
+  mmci_interrupt *before = mmci_interrupt_begin(&r->interrupt);
   status = on_host && r->on.ops->async != NULL ? compute_staged(r, operands, error)
                                                : compute(r, operands, exponents, error);
+  mmci_interrupt_end(before);
   mmc_status done = r->on.ops->sync(r->queue, status == MMC_OK ? error : NULL);
   return status == MMC_OK ? done : status;
+}
+
+void mmci_running_progress(mmci_running *r, mmc_progress_fn progress, void *user) {
+  if (r->on.ops->async != NULL) return;
+  r->interrupt.ask = progress;
+  r->interrupt.user = user;
 }
 
 /* Puts the work in order behind what another stream was given, on this one. */

@@ -40,6 +40,9 @@ mmc_status mmci_running_enqueue(mmci_running *running, void *stream,
                                 const mmc_scan_operands *operands, mmci_error *error);
 mmc_status mmci_running_wait(mmci_running *running, mmci_error *error);
 
+/* Does what mmc_scan_progress() says. */
+void mmci_running_progress(mmci_running *running, mmc_progress_fn progress, void *user);
+
 /* Does what mmc_scan_explain() says. */
 mmc_status mmci_running_explain(const mmci_running *running, mmc_format format, mmc_write_fn write,
                                 void *user, mmci_error *error);

@@ -2,6 +2,7 @@
 #ifndef MMCI_RUNNING_PARTS_H
 #define MMCI_RUNNING_PARTS_H
 
+#include "base/interrupt.h"
 #include "scan/levels.h"
 #include "scan/running.h"
 #include "scan/scaled.h"
@@ -33,6 +34,7 @@ struct mmci_running {
   void *staged[MMCI_OPERANDS]; /* memory of the device for operands on the host; else NULL */
   mmci_event *done;            /* the end of what was enqueued; NULL where nothing is enqueued */
   bool pending;
+  mmci_interrupt interrupt; /* asks nobody where the device has memory of its own */
 };
 
 /* Says whether the problem has this operand. */

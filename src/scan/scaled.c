@@ -2,6 +2,7 @@
 
 #include "base/address.h"
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "chain/copy.h"
 #include "chain/scale.h"
 #include "scan/products.h"
@@ -142,6 +143,7 @@ mmc_status mmci_scaled_execute(const mmci_scaled *x, mmci_queue *queue,
   for (int64_t t = 0; t < scan->length && status == MMC_OK; t++) {
     void *c = mmci_address(places->c, t * scan->c_step * element);
     bool copied;
+    mmci_interrupt_span((double)t / (double)scan->length, (double)(t + 1) / (double)scan->length);
     const void *a = scale_factors(x, mmci_address(places->a, t * scan->a_step * element), &copied);
     const mmci_form form = copied ? tight(scan) : scan->a;
     for (int64_t b = 0; b < scan->batch && t == 0 && !scan->has_initial; b++)
@@ -157,6 +159,8 @@ mmc_status mmci_scaled_execute(const mmci_scaled *x, mmci_queue *queue,
           mmci_scale(scan->dtype, rows, cols, matrix_of(scan, c, scan->c_stride, b), scan->ldc);
       exponents[b * stride + t * step] = of_states[b];
     }
+    if (status == MMC_OK && mmci_interrupted())
+      status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped by the progress callback");
     s = c;
   }
   return status;

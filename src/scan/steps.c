@@ -2,6 +2,7 @@
 
 #include "base/address.h"
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "scan/products.h"
 #include "scan/running_parts.h"
 
@@ -76,12 +77,15 @@ mmc_status mmci_steps_enqueue(const mmci_steps *steps, mmci_queue *queue,
   void *c = places->c;
   mmc_status status = MMC_OK;
   for (int64_t t = 0; t < scan->length && status == MMC_OK; t++) {
+    mmci_interrupt_span((double)t / (double)scan->length, (double)(t + 1) / (double)scan->length);
     if (scan->has_addend) status = copy_all(steps, queue, addend, &scan->addend, c, error);
     if (status == MMC_OK && t == 0 && !scan->has_initial)
       status = copy_all(steps, queue, a, &scan->a, c, error);
     else if (status == MMC_OK)
       status = mmci_products_enqueue(&steps->on, queue, t == 0 ? &steps->first : &steps->next,
                                      scan->left ? a : s, scan->left ? s : a, c, error);
+    if (status == MMC_OK && mmci_interrupted())
+      status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped by the progress callback");
     s = c;
     a = mmci_address(a, scan->a_step * element);
     addend = mmci_address(addend, scan->addend_step * element);

@@ -711,6 +711,7 @@ static void scans(fixture *f) {
   IS_ARG(mmc_scan_enqueue(NULL, NULL, &operands));
   IS_ARG(mmc_scan_enqueue(scan, NULL, NULL));
   IS_ARG(mmc_scan_wait(NULL));
+  mmc_scan_progress(NULL, NULL, NULL);
   assert_int_equal(mmc_scan_wait(scan), MMC_OK);
   mmc_scan_destroy(scan);
   mmc_scan_destroy(NULL);
@@ -873,7 +874,7 @@ static const struct {
     {kernels, " mmc_kernel_describe "},
     {scans,
      " mmc_scan_create mmc_scan_destroy mmc_scan_explain mmc_scan_execute mmc_scan_enqueue "
-     "mmc_scan_wait "},
+     "mmc_scan_wait mmc_scan_progress "},
     {sparse,
      " mmc_sparse_destroy mmc_sparse_dtype mmc_sparse_csr mmc_sparse_is_file mmc_sparse_open "
      "mmc_sparse_write mmc_sparse_chain_create mmc_sparse_chain_destroy mmc_sparse_chain_explain "

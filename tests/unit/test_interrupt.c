@@ -203,6 +203,88 @@ static void stopped_within_a_plan_with_structure(void **state) {
   mmc_context_destroy(context);
 }
 
+typedef struct scan_case {
+  const char *name;
+  int64_t n, length, batch, columns;
+  bool scaled;
+} scan_case;
+
+/* Executes a scan of factors that keep the sum of a state's column, which asks progress; returns
+ * the status, and in *seconds how long it took. */
+static mmc_status scan_once(mmc_context *context, const scan_case *c, mmc_progress_fn progress,
+                            told *x, double *out, double *seconds) {
+  mmc_scan_options options = MMC_SCAN_OPTIONS_INIT;
+  options.batch = c->batch;
+  options.columns = c->columns;
+  options.initial = c->columns > 0;
+  options.scaled = c->scaled;
+  mmc_scan *scan;
+  assert_int_equal(mmc_scan_create(context, MMC_F64, c->n, c->length, &options, &scan), MMC_OK);
+  mmc_scan_progress(scan, progress, x);
+  const int64_t width = c->columns > 0 ? c->columns : c->n;
+  double *factor = malloc((size_t)(c->n * c->n) * sizeof *factor);
+  double *state = malloc((size_t)(c->n * width) * sizeof *state);
+  int64_t *exponents = malloc((size_t)(c->batch * c->length) * sizeof *exponents);
+  assert_true(factor != NULL && state != NULL && exponents != NULL);
+  for (int64_t i = 0; i < c->n * c->n; i++)
+    factor[i] = (i / c->n == i % c->n) * 0.5 + 0.5 / (double)c->n;
+  for (int64_t i = 0; i < c->n * width; i++) state[i] = 1 + (double)(i % 7);
+  mmc_scan_operands operands = MMC_SCAN_OPERANDS_INIT;
+  operands.factors = (mmc_matrix){.data = factor, .rows = c->n, .cols = c->n};
+  if (c->columns > 0) operands.initial = (mmc_matrix){.data = state, .rows = c->n, .cols = width};
+  operands.out =
+      (mmc_matrix){.data = out, .rows = c->n, .cols = width, .stride = c->length * c->n * width};
+  operands.out_step = c->n * width;
+  operands.exponents = c->scaled ? exponents : NULL;
+  const double start = mmci_now_s();
+  const mmc_status status = mmc_scan_execute(scan, &operands);
+  *seconds = mmci_now_s() - start;
+  if (status == MMC_E_INTERRUPTED) { /* and the scan executes again */
+    mmc_scan_progress(scan, NULL, NULL);
+    assert_int_equal(mmc_scan_execute(scan, &operands), MMC_OK);
+  }
+  free(factor);
+  free(state);
+  free(exponents);
+  mmc_scan_destroy(scan);
+  return status;
+}
+
+/* A scan ends when its caller says so, and asking changes no bit; each of these takes some tenths
+ * of a second. */
+static void stopped_within_a_scan(void **state) {
+  (void)state;
+  static const scan_case cases[] = {
+      {"one thread or blocks", 48, 6000, 1, 0, false}, {"a batch", 48, 2000, 3, 0, false},
+      {"narrow states", 400, 3000, 1, 2, false},       {"exponents", 48, 6000, 1, 0, true},
+      {"large products", 1850, 2, 1, 0, false},
+  };
+  mmc_context *context;
+  assert_int_equal(mmc_context_create(NULL, &context), MMC_OK);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const scan_case *c = &cases[i];
+    const int64_t width = c->columns > 0 ? c->columns : c->n;
+    const size_t bytes = (size_t)(c->batch * c->length * c->n * width) * sizeof(double);
+    double *plain = malloc(bytes), *asked = malloc(bytes), seconds;
+    assert_true(plain != NULL && asked != NULL);
+    memset(asked, 0xA5, bytes);
+    told never = {.stop_at = 1 << 30}, once = {.stop_at = 1};
+    assert_int_equal(scan_once(context, c, NULL, &once, plain, &seconds), MMC_OK);
+    assert_int_equal(once.calls, 0);
+    assert_int_equal(scan_once(context, c, ask, &never, asked, &seconds), MMC_OK);
+    assert_memory_equal(plain, asked, bytes);
+    if (never.calls == 0 && seconds > 0.2) fail_msg("%s: nobody asked in %g s", c->name, seconds);
+    memset(asked, 0xA5, bytes);
+    const mmc_status status = scan_once(context, c, ask, &once, asked, &seconds);
+    assert_int_equal(status, once.calls > 0 ? MMC_E_INTERRUPTED : MMC_OK);
+    assert_true(once.calls <= 1);
+    assert_memory_equal(plain, asked, bytes);
+    free(plain);
+    free(asked);
+  }
+  mmc_context_destroy(context);
+}
+
 /* Work that asks belongs to the thread and to the innermost execution. */
 static void asking(void **state) {
   (void)state;
@@ -247,6 +329,7 @@ int main(void) {
       cmocka_unit_test(asking_changes_no_bit),
       cmocka_unit_test(stopped_within_a_product),
       cmocka_unit_test(stopped_within_a_plan_with_structure),
+      cmocka_unit_test(stopped_within_a_scan),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

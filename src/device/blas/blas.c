@@ -433,6 +433,10 @@ static pieces choose_pieces(const mmci_gemm *gemm, int threads) {
   return (pieces){along_n, (size + PIECE_UNIT - 1) / PIECE_UNIT * PIECE_UNIT};
 }
 
+bool mmci_blas_is_in_pieces(const mmci_gemm *gemm) {
+  return choose_method(gemm) == MATRIX_MATRIX && choose_pieces(gemm, mmci_blas_threads()).size > 0;
+}
+
 /* Returns where element (row, col) of an operand lies, which is stored transposed or not. */
 static const char *element(const void *data, const mmci_form *form, int64_t row, int64_t col,
                            size_t size) {

@@ -18,6 +18,9 @@ double mmci_blas_serial_s(const mmci_gemm *gemm);
  * one. */
 bool mmci_blas_is_serial(const mmci_gemm *gemm);
 
+/* Says whether the device computes such a product in pieces, between which it can be stopped. */
+bool mmci_blas_is_in_pieces(const mmci_gemm *gemm);
+
 /* Says whether such a product is to have the bits of MMCI_REPRODUCIBLE; integers have one result
  * anyway. */
 bool mmci_blas_is_reproducible(const mmci_gemm *gemm);

@@ -1,10 +1,13 @@
 /* blas_scan.c: see blas_scan.h. */
 #include "device/blas/blas_scan.h"
 
+#include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/address.h"
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "chain/copy.h"
 #include "device/blas/blas.h"
 #include "device/blas/semiring.h"
@@ -53,10 +56,12 @@ bool mmci_blas_scan_supports(const mmci_device *device, const mmci_scan *scan) {
   (void)device;
   bool half = scan->dtype == MMC_F16 || scan->dtype == MMC_BF16;
   if (half) return scan->n <= HALF_SIDE;
-  /* Products over semirings that are worth several threads are the device's. */
+  /* Products over semirings that are worth several threads are the device's, and those that it
+   * computes in pieces. */
   const mmci_form tight = {.ld = scan->n};
   mmci_gemm gemm = mmci_scan_gemm(scan, &tight, &tight, scan->n);
-  return scan->rule.semiring == MMC_PLUS_TIMES || mmci_semiring_workers(&gemm) == 1;
+  return scan->rule.semiring == MMC_PLUS_TIMES ? !mmci_blas_is_in_pieces(&gemm)
+                                               : mmci_semiring_workers(&gemm) == 1;
 }
 
 /* ---- preparing ------------------------------------------------------------------------------- */
@@ -203,7 +208,21 @@ void mmci_blas_scan_facts(const mmci_scan_kernel *kernel, mmci_scan_facts *out) 
 typedef struct execution {
   const mmci_scan_kernel *kernel;
   const mmci_scan_places *places;
+  int64_t from, to;  /* the states that are made of every scan, where there is one block */
+  int64_t ask_every; /* products of a thread after which it asks whether to stop */
+  double all, done;  /* products of the caller's share, and those that are done of it */
+  atomic_bool stopped;
 } execution;
+
+/* Says whether to stop after so many more products. Only the caller, worker 0, can be stopped. */
+static bool must_stop(execution *x, int worker, int64_t products) {
+  if (worker == 0) {
+    x->done += (double)products;
+    mmci_interrupt_done(fmin(x->done / x->all, 1));
+    if (mmci_interrupted()) atomic_store(&x->stopped, true);
+  }
+  return atomic_load_explicit(&x->stopped, memory_order_relaxed);
+}
 
 /* Multiplies a state by a factor, or one matrix by a later one. */
 static inline void multiply(const mmci_scan_kernel *kernel, int kind, const void *s, const void *a,
@@ -253,8 +272,9 @@ static void copy_addend(const execution *x, int64_t b, int64_t t) {
   copy_dense(x->kernel, from, &scan->addend, state(x, b, t), scan->ldc);
 }
 
-/* Writes the states from..to-1 of a scan; before is the dense state before them, or NULL. */
-static void walk(const execution *x, int64_t b, int64_t from, int64_t to, const void *before,
+/* Writes the states from..to-1 of a scan; before is the dense state before them, or NULL: then it
+ * is the state from-1, or there is none. */
+static void walk(execution *x, int worker, int64_t b, int64_t from, int64_t to, const void *before,
                  char *room) {
   const mmci_scan_kernel *kernel = x->kernel;
   const mmci_scan *scan = &kernel->scan;
@@ -265,10 +285,17 @@ static void walk(const execution *x, int64_t b, int64_t from, int64_t to, const 
   if (scan->has_addend) copy_addend(x, b, from);
   if (before != NULL)
     multiply(kernel, FIRST, before, a, c, room);
+  else if (from > 0)
+    multiply(kernel, NEXT, state(x, b, from - 1), a, c, room);
   else
     copy_dense(kernel, a, &scan->a, c, scan->ldc);
+  int64_t left = x->ask_every;
   for (int64_t t = from + 1; t < to; t++) {
     const void *last = c;
+    if (--left == 0) {
+      if (must_stop(x, worker, x->ask_every)) return;
+      left = x->ask_every;
+    }
     a = mmci_address(a, a_step);
     c = mmci_address(c, c_step);
     if (scan->has_addend) copy_addend(x, b, t);
@@ -278,13 +305,18 @@ static void walk(const execution *x, int64_t b, int64_t from, int64_t to, const 
 
 /* Multiplies the factors from..to-1 of a scan. Two dense matrices take turns, so that the last
  * product is in `out`. */
-static void reduce(const execution *x, int64_t b, int64_t from, int64_t to, char *out, char *other,
-                   char *room) {
+static void reduce(execution *x, int worker, int64_t b, int64_t from, int64_t to, char *out,
+                   char *other, char *room) {
   const mmci_scan_kernel *kernel = x->kernel;
   char *c = (to - from) % 2 == 0 ? out : other, *last = c == out ? other : out;
   multiply(kernel, PAIR, factor(x, b, from), factor(x, b, from + 1), c, room);
+  int64_t left = x->ask_every;
   for (int64_t t = from + 2; t < to; t++) {
     char *next = last;
+    if (--left == 0) {
+      if (must_stop(x, worker, x->ask_every)) return;
+      left = x->ask_every;
+    }
     multiply(kernel, REDUCE, c, factor(x, b, t), next, room);
     last = c;
     c = next;
@@ -301,27 +333,28 @@ static const void *initial_of(const execution *x, int64_t b, char *dense) {
   return dense;
 }
 
-/* Computes a scan by one thread. */
+/* Computes states of a scan by one thread. */
 static void compute_scan(void *user, int worker, int64_t b) {
-  const execution *x = user;
+  execution *x = user;
   const mmci_scan_kernel *kernel = x->kernel;
-  walk(x, b, 0, kernel->scan.length, initial_of(x, b, matrix_of(kernel, b, 0)),
+  walk(x, worker, b, x->from, x->to,
+       x->from == 0 ? initial_of(x, b, matrix_of(kernel, b, 0)) : NULL,
        room_of(kernel, worker) + kernel->state_bytes);
   mmci_xsmm_leave();
 }
 
 /* Walks through the first block of a scan, or multiplies the factors of another but the last. */
 static void begin_block(void *user, int worker, int64_t piece) {
-  const execution *x = user;
+  execution *x = user;
   const mmci_scan_kernel *kernel = x->kernel;
   const int64_t b = piece / (kernel->blocks - 1), block = piece % (kernel->blocks - 1);
   const int64_t from = block_begin(kernel, block), to = block_begin(kernel, block + 1);
   char *own = room_of(kernel, worker), *room = own + kernel->state_bytes;
   char *matrix = matrix_of(kernel, b, block);
   if (block == 0)
-    walk(x, b, from, to, initial_of(x, b, matrix), room);
+    walk(x, worker, b, from, to, initial_of(x, b, matrix), room);
   else
-    reduce(x, b, from, to, matrix, own, room);
+    reduce(x, worker, b, from, to, matrix, own, room);
   mmci_xsmm_leave();
 }
 
@@ -343,28 +376,62 @@ static void carry(const execution *x, int64_t b) {
 
 /* Walks through a block of a scan that is not the first. */
 static void end_block(void *user, int worker, int64_t piece) {
-  const execution *x = user;
+  execution *x = user;
   const mmci_scan_kernel *kernel = x->kernel;
   const int64_t b = piece / (kernel->blocks - 1), block = 1 + piece % (kernel->blocks - 1);
-  walk(x, b, block_begin(kernel, block), block_begin(kernel, block + 1),
+  walk(x, worker, b, block_begin(kernel, block), block_begin(kernel, block + 1),
        matrix_of(kernel, b, block - 1), room_of(kernel, worker) + kernel->state_bytes);
   mmci_xsmm_leave();
 }
 
+/* Seconds of one thread after which it asks whether to stop, and after which all threads come
+ * together, so that the caller does not wait for long ones of others when its own are done. */
+static const double ask_s = 2e-3, together_s = 5e-2;
+
+/* Returns how many products of a thread take so long, at least 1. */
+static int64_t products_of(const mmci_scan_kernel *kernel, double seconds) {
+  const double each = mmci_blas_serial_s(&kernel->products[NEXT].gemm);
+  return each < seconds ? (int64_t)(seconds / each) : 1;
+}
+
+static void begin_asking(execution *x) {
+  const mmci_scan_kernel *kernel = x->kernel;
+  const mmci_scan *scan = &kernel->scan;
+  const int64_t reduced =
+      kernel->blocks > 1 ? block_begin(kernel, kernel->blocks - 1) - block_begin(kernel, 1) : 0;
+  atomic_init(&x->stopped, false);
+  x->all = (double)(scan->length + reduced) * (double)scan->batch / kernel->threads;
+  x->ask_every = mmci_interrupt_asks() ? products_of(kernel, ask_s) : scan->length;
+}
+
+/* Computes scans that are not cut into blocks. */
+static void compute_scans(execution *x) {
+  const mmci_scan_kernel *kernel = x->kernel;
+  const int64_t length = kernel->scan.length;
+  const bool cuts = kernel->threads > 1 && mmci_interrupt_asks();
+  const int64_t most = cuts ? products_of(kernel, together_s) : length;
+  for (; x->to < length && !atomic_load(&x->stopped); x->from = x->to) {
+    x->to = length - x->from > most ? x->from + most : length;
+    mmci_share(kernel->threads, kernel->scan.batch, compute_scan, x);
+  }
+}
+
 mmc_status mmci_blas_scan_enqueue(mmci_queue *queue, const mmci_scan_kernel *kernel,
                                   const mmci_scan_places *places, mmci_error *error) {
-  (void)queue, (void)error;
+  (void)queue;
   execution x = {.kernel = kernel, .places = places};
   const int64_t batch = kernel->scan.batch, pieces = batch * (kernel->blocks - 1);
   bool limits = kernel->threads > 1 && kernel->calls_blas;
+  begin_asking(&x);
   if (limits) mmci_blas_threads_limit(1);
   if (kernel->blocks == 1) {
-    mmci_share(kernel->threads, batch, compute_scan, &x);
+    compute_scans(&x);
   } else {
     mmci_share(kernel->threads, pieces, begin_block, &x);
-    for (int64_t b = 0; b < batch; b++) carry(&x, b);
-    mmci_share(kernel->threads, pieces, end_block, &x);
+    for (int64_t b = 0; b < batch && !must_stop(&x, 0, 0); b++) carry(&x, b);
+    if (!must_stop(&x, 0, 0)) mmci_share(kernel->threads, pieces, end_block, &x);
   }
   if (limits) mmci_blas_threads_restore();
-  return MMC_OK;
+  if (!must_stop(&x, 0, 0)) return MMC_OK;
+  return mmci_fail(error, MMC_E_INTERRUPTED, "stopped by the progress callback");
 }
