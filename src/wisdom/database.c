@@ -453,8 +453,9 @@ static mmc_status transact(mmci_wisdom *wisdom, const char *begin, mmci_database
 
 /* ---- what is corrupt ----------------------------------------------------------------------- */
 
-/* Says whether at least the header is that of a store. It is read through SQLite, because closing a
- * descriptor of our own would drop the locks of this process. */
+/* Says whether at least the header is that of a store, or of nothing at all: a page that was never
+ * written is all zeros. It is read through SQLite, because closing a descriptor of our own would
+ * drop the locks of this process. */
 static bool header_is_ours(mmci_wisdom *wisdom) {
   sqlite3_file *file = NULL;
   unsigned char header[100];
@@ -462,6 +463,9 @@ static bool header_is_ours(mmci_wisdom *wisdom) {
   if (file == NULL || file->pMethods == NULL ||
       file->pMethods->xRead(file, header, sizeof header, 0) != SQLITE_OK)
     return false;
+  size_t zeros = 0;
+  while (zeros < sizeof header && header[zeros] == 0) zeros++;
+  if (zeros == sizeof header) return true;
   const unsigned char *id =
       header + 68; /* the number is big-endian: "Database File Format" at sqlite.org */
   return ((uint32_t)id[0] << 24 | (uint32_t)id[1] << 16 | (uint32_t)id[2] << 8 | id[3]) ==
