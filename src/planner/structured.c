@@ -23,7 +23,7 @@ bool mmci_chain_has_inverses(const mmc_chain *chain) {
 /* A product that was priced; seconds is 0 where there is none. */
 typedef struct priced {
   int64_t m, k, n;
-  double seconds;
+  double seconds, plain_s; /* by the recipe that is known to be the best, and by the plain call */
 } priced;
 
 /* What prices of products are made of. Square factors make many products of the same sides, which
@@ -37,17 +37,21 @@ typedef struct gemm_prices {
   mmci_structure_share shares[MMCI_STRUCTURE_PIECES];
 } gemm_prices;
 
-static double gemm_seconds(const void *user, int64_t m, int64_t k, int64_t n) {
-  const gemm_prices *x = user;
+static const priced *price_of(const gemm_prices *x, int64_t m, int64_t k, int64_t n) {
   const uint64_t mixed =
       ((uint64_t)m * 31 + (uint64_t)k) * 31 + (uint64_t)n; /* wraps around harmlessly */
   priced *known = &x->priced[mixed * UINT64_C(0x9e3779b97f4a7c15) >> 58];
-  if (known->seconds > 0 && known->m == m && known->k == k && known->n == n) return known->seconds;
+  if (known->seconds > 0 && known->m == m && known->k == k && known->n == n) return known;
   mmci_price price;
   mmci_gemm gemm = mmci_gemm_tight(x->dtype, MMCI_NATIVE, m, k, n, MMC_OP_N, MMC_OP_N);
   x->pricing.price(x->pricing.user, &gemm, &price);
-  *known = (priced){m, k, n, price.seconds};
-  return price.seconds;
+  *known = (priced){m, k, n, price.seconds, price.plain_s};
+  return known;
+}
+
+/* Products of chains with structure are plain calls, to which shares are measured, too. */
+static double gemm_seconds(const void *user, int64_t m, int64_t k, int64_t n) {
+  return price_of(user, m, k, n)->plain_s;
 }
 
 static mmc_status begin_prices(const mmci_planning *p, bool by_time, priced table[PRICED],
@@ -236,8 +240,8 @@ static mmc_status build(const mmci_planning *p, const mmci_structure_table *tabl
 static const double rounded_sums = 1 - 1e-9;
 
 /* Finds the seconds of the products of the best order where all are GEMM, one after the other. */
-static mmc_status dense_seconds(const mmc_chain *chain, const mmci_structure_prices *prices,
-                                double *out, mmci_error *error) {
+static mmc_status dense_seconds(const mmc_chain *chain, const gemm_prices *prices, double *out,
+                                mmci_error *error) {
   const int64_t *dims = chain->dims;
   const size_t n = (size_t)chain->n;
   double *best = mmci_alloc_zeroed(n * n, sizeof *best);
@@ -247,7 +251,7 @@ static mmc_status dense_seconds(const mmc_chain *chain, const mmci_structure_pri
       double least = INFINITY;
       for (size_t k = i; k < j; k++) {
         const double before = best[i * n + k] + best[(k + 1) * n + j];
-        const double s = before + prices->gemm_s(prices->user, dims[i], dims[k + 1], dims[j + 1]);
+        const double s = before + price_of(prices, dims[i], dims[k + 1], dims[j + 1])->seconds;
         if (s < least) least = s;
       }
       best[i * n + j] = least;
@@ -324,7 +328,7 @@ mmc_status mmci_plan_structured(const mmci_planning *p, bool by_time, const char
   if (status == MMC_OK) status = mmci_offers_structured(p->on, &plan, error);
   double dense_s = 0;
   if (status == MMC_OK && beats_dense != NULL && by_time && order == NULL && !may_group(p))
-    status = dense_seconds(p->chain, &prices, &dense_s, error);
+    status = dense_seconds(p->chain, &gemms, &dense_s, error);
   if (status == MMC_OK && beats_dense != NULL)
     *beats_dense = plan.structure->steps.cost.seconds < dense_s * rounded_sums;
   if (gemms.wisdom != NULL) mmci_wisdom_pricing_release(gemms.wisdom);
