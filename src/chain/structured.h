@@ -87,8 +87,8 @@ enum { MMCI_BAND_LINES = 10 };
 
 /* Z := op(S) Z or Z op(S), with the inverse of op(S) where the kernel solves; or Z := op(S)
  * op(S)^T; or Z := S^-1. Z and S are column-major, and Z is rows x cols; S is square, but for SYRK,
- * where op(S) is rows x depth. Of TRTRMM Z is a triangle too, all of whose elements are read. SYMV,
- * SYMM and BLOCKS compute Z := op(S) op(B) or op(B) op(S). Banded matrices that are factorised lie
+ * where op(S) is rows x depth. Of TRTRMM what is multiplied is a triangle, too. SYMV, SYMM and
+ * BLOCKS compute Z := op(S) op(B) or op(B) op(S). Banded matrices that are factorised lie
  * as LAPACK has them, with lds from one column to the next; those of GTSV as the diagonal below,
  * the main and that above, each with room for lds elements, and room for as many more. */
 typedef struct mmci_structured {

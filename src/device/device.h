@@ -226,9 +226,9 @@ typedef struct mmci_device_ops {
    * it, which work by the rules of products on memory of its own. Both may overwrite S where they
    * factorise. *pivot becomes 0, or the row, from 1, at which a matrix to be inverted is singular
    * or not definite; then Z is undefined. Return E_NOMEM. Of structured_enqueue, which computes
-   * SCALE, PERMUTE, BAND, SYMM and TRMM from S and B, pivot is on the device, and written only
-   * where mmci_structured_has_pivot() says so; then known, unless it is NULL, is recorded once it
-   * is written, which may be long before Z is. */
+   * SCALE, PERMUTE, BAND, SYMM, TRMM and TRTRMM from S and B, pivot is on the device, and written
+   * only where mmci_structured_has_pivot() says so; then known, unless it is NULL, is recorded once
+   * it is written, which may be long before Z is. */
   uint32_t (*structured_lacks)(const mmci_device *device, mmc_dtype dtype);
   mmc_status (*structured_check)(mmci_device *device, const mmci_structured *ask,
                                  mmci_error *error);

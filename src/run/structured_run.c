@@ -617,6 +617,7 @@ static mmc_status multiply_alike(execution *e, mmci_structure_kernel kernel, con
                        .band = by_columns ? a->band : mmci_band_transpose(a->band),
                        .b = other.data,
                        .ldb = other.form.ld};
+  if (b->rows == b->cols) p.b_band = by_columns ? b->band : mmci_band_transpose(b->band);
   return compute(e, &p, c->data, s.data, pivot, error);
 }
 
@@ -629,6 +630,7 @@ static mmc_status multiply_on_device(execution *e, int32_t s, const view *specia
   switch (x->kernel) {
     case MMCI_STRUCTURE_SCALE:
     case MMCI_STRUCTURE_TRMM:
+    case MMCI_STRUCTURE_TRTRMM:
     case MMCI_STRUCTURE_PERMUTE:
     case MMCI_STRUCTURE_BAND:
       return multiply_alike(e, x->kernel, special, other, x->right, divides, c, pivot, error);

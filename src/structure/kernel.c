@@ -133,12 +133,12 @@ const mmci_structure_share mmci_structure_shares[MMCI_STRUCTURE_PIECES] = {
 /* Those of a device were measured on an H200 with cuBLAS 13 and cuSOLVER 12, in f32 and f64, sides
  * 512 to 8192 times as many columns. Inverses are solved for there, with the identity. */
 const mmci_structure_share mmci_structure_device_shares[MMCI_STRUCTURE_PIECES] = {
-    [MMCI_PIECE_SYRK] = {0.45, 500},   [MMCI_PIECE_TRMM] = {0.45, 700},
-    [MMCI_PIECE_TRTRMM] = {0.35, 700}, [MMCI_PIECE_TRSM] = {0.4, 3600},
-    [MMCI_PIECE_POTRF] = {0.1, 4500},  [MMCI_PIECE_GETRF] = {0.5, 26000},
-    [MMCI_PIECE_TRTRI] = {0.4, 3600},  [MMCI_PIECE_POTRI] = {0.9, 11700},
-    [MMCI_PIECE_GETRI] = {1.3, 33200}, [MMCI_PIECE_SYTRI] = {1.3, 33200},
-    [MMCI_PIECE_SYMM] = {1.1, 300},
+    [MMCI_PIECE_SYRK] = {0.45, 500},    [MMCI_PIECE_TRMM] = {0.45, 700},
+    [MMCI_PIECE_TRTRMM] = {0.12, 1400}, [MMCI_PIECE_TRSM] = {0.4, 3600},
+    [MMCI_PIECE_POTRF] = {0.1, 4500},   [MMCI_PIECE_GETRF] = {0.5, 26000},
+    [MMCI_PIECE_TRTRI] = {0.4, 3600},   [MMCI_PIECE_POTRI] = {0.9, 11700},
+    [MMCI_PIECE_GETRI] = {1.3, 33200},  [MMCI_PIECE_SYTRI] = {1.3, 33200},
+    [MMCI_PIECE_SYMM] = {1.02, 700},
 };
 
 /* Returns the seconds of a piece of work with a matrix of this side and so many other lines. Small

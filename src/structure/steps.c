@@ -142,7 +142,8 @@ uint64_t mmci_structure_scratch(const mmci_structure_step *step, mmc_dtype dtype
   if (step->formed[1]) bytes = add(bytes, right);
   /* There products are computed apart from their operands, and LU, and triangles of f32, are solved
    * with from the left. */
-  if (on_device && step->kernel == MMCI_STRUCTURE_TRMM) bytes = add(bytes, other);
+  if (on_device && (step->kernel == MMCI_STRUCTURE_TRMM || step->kernel == MMCI_STRUCTURE_TRTRMM))
+    bytes = add(bytes, other);
   if (on_device && (step->kernel == MMCI_STRUCTURE_GESV ||
                     (step->kernel == MMCI_STRUCTURE_TRSM && mmci_structure_solves_left(dtype))))
     bytes = add(bytes, result);

@@ -605,7 +605,6 @@ static mmc_status put_structured(mmci_queue *queue, const mmci_structured_kernel
   const size_t size = mmc_dtype_size(p->dtype), alignment = alignment_of(p->dtype);
   const bool is_mirrored = p->kernel == MMCI_STRUCTURE_SYRK && !p->inverts;
   const bool is_apart = !p->inverts && p->kernel != MMCI_STRUCTURE_SYRK &&
-                        p->kernel != MMCI_STRUCTURE_TRTRMM &&
                         (p->kernel < MMCI_STRUCTURE_TRSM || p->kernel > MMCI_STRUCTURE_GESV);
   const bool overwrites = p->kernel == MMCI_STRUCTURE_POSV || p->kernel == MMCI_STRUCTURE_GESV;
   const int64_t side = p->right ? p->cols : p->rows, turned = p->op != MMC_OP_N;

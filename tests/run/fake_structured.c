@@ -212,13 +212,6 @@ static int32_t multiply_apart(const mmci_structured *p, char *z, const char *s, 
   return pivot;
 }
 
-static int32_t multiply_in_place(const mmci_structured *p, char *z, const char *s) {
-  mmci_structured apart = *p;
-  apart.ldb = p->ldz;
-  apart.b_op = MMC_OP_N;
-  return multiply_apart(&apart, z, s, z);
-}
-
 void fake_structured(const mmci_structured *p, char *z, char *s, const char *b, int32_t *pivot) {
   int32_t found = 0;
   if (p->rows == 0 || p->cols == 0)
@@ -229,8 +222,6 @@ void fake_structured(const mmci_structured *p, char *z, char *s, const char *b, 
     multiply_mirrored(p, z, s);
   else if (p->kernel >= MMCI_STRUCTURE_TRSM && p->kernel <= MMCI_STRUCTURE_GESV)
     found = solve_with(p, z, s);
-  else if (p->kernel == MMCI_STRUCTURE_TRTRMM) /* in place */
-    found = multiply_in_place(p, z, s);
   else
     found = multiply_apart(p, z, s, b);
   if (mmci_structured_has_pivot(p)) *pivot = found;

@@ -149,7 +149,7 @@ static void multiply_triangles(const mmci_structured *p, void *z, const void *s)
     const mmci_triangle_strip strip = mmci_structured_strip(p, first, most);
     void *z_in = mmci_address(z, strip.z_in * size), *z_out = mmci_address(z, strip.z_out * size);
     const void *s_out = mmci_address(s, strip.s_out * size);
-    if (strip.m > 0 && strip.n > 0)
+    if (strip.carries && strip.m > 0 && strip.n > 0)
       x->gemm(p->right ? "N" : op, p->right ? op : "N", &strip.m, &strip.n, &strip.k,
               mmci_lapack_one_of(p->dtype), p->right ? z_in : s_out, p->right ? &p->ldz : &p->lds,
               p->right ? s_out : z_in, p->right ? &p->lds : &p->ldz, mmci_lapack_zero_of(p->dtype),

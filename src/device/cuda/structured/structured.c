@@ -157,32 +157,37 @@ static mmc_status triangular_product(mmci_queue *queue, const mmci_structured *p
   return MMC_OK;
 }
 
-/* Strips of so many parts of a triangle, and no narrower ones than that. */
-enum { STRIPS = 4, NARROWEST = 256 };
+/* Strips of so many parts of a triangle, and no narrower ones than that: cuBLAS's TRMM is slow with
+ * few columns, and six times as slow in place (docs/benchmarks.md). */
+enum { STRIPS = 6, NARROWEST = 1024 };
 
-/* Computes Z := op(S) Z or Z op(S), of which Z is triangular too. */
+/* Computes Z := op(S) B or B op(S), of which B is triangular too. */
 static mmc_status multiply_triangles(mmci_queue *queue, const mmci_structured *p, void *z,
-                                     const void *s, mmci_error *error) {
+                                     const void *s, const void *b, mmci_error *error) {
   const int64_t size = (int64_t)mmc_dtype_size(p->dtype), part = (p->rows + STRIPS - 1) / STRIPS,
                 most = part > NARROWEST ? part : NARROWEST;
   const cudaDataType_t type = type_of(p->dtype);
   const cublasOperation_t op = op_of(p->op);
   mmc_status status = MMC_OK;
   for (int64_t first = 0; first < p->rows && status == MMC_OK; first += most) {
-    mmci_triangle_strip strip = mmci_structured_strip(p, first, most);
-    void *z_in = mmci_address(z, strip.z_in * size), *z_out = mmci_address(z, strip.z_out * size);
-    const void *s_out = mmci_address(s, strip.s_out * size);
-    if (strip.m > 0 && strip.n > 0)
+    const mmci_triangle_strip strip = mmci_structured_strip(p, first, most);
+    void *z_out = mmci_address(z, strip.z_out * size);
+    const void *b_in = mmci_address(b, strip.b_in * size),
+               *s_out = mmci_address(s, strip.s_out * size);
+    const bool is_there = strip.m > 0 && strip.n > 0;
+    if (is_there && strip.carries)
       MMCI_CUBLAS_TRY(
           queue->cublas, cublasGemmEx_64,
           (queue->handle, p->right ? CUBLAS_OP_N : op, p->right ? op : CUBLAS_OP_N, strip.m,
-           strip.n, strip.k, scalar(p->dtype, ONE), p->right ? z_in : s_out, type,
-           p->right ? p->ldz : p->lds, p->right ? s_out : z_in, type, p->right ? p->lds : p->ldz,
+           strip.n, strip.k, scalar(p->dtype, ONE), p->right ? b_in : s_out, type,
+           p->right ? p->ldb : p->lds, p->right ? s_out : b_in, type, p->right ? p->lds : p->ldb,
            scalar(p->dtype, ZERO), z_out, type, p->ldz,
            is_double(p->dtype) ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
-    strip.trmm.ldb = p->ldz;
-    status = triangular_product(queue, &strip.trmm, z_in, mmci_address(s, strip.s_in * size), z_in,
-                                error);
+    else if (is_there)
+      MMCI_CUDA_TRY(cudaMemset2DAsync(z_out, (size_t)(p->ldz * size), 0, (size_t)(strip.m * size),
+                                      (size_t)strip.n, queue->stream));
+    status = triangular_product(queue, &strip.trmm, mmci_address(z, strip.z_in * size),
+                                mmci_address(s, strip.s_in * size), b_in, error);
   }
   return status;
 }
@@ -565,7 +570,7 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_structured *p, void *z, 
     case MMCI_STRUCTURE_TRMM:
       return triangular_product(queue, p, z, s, b, error);
     case MMCI_STRUCTURE_TRTRMM:
-      return multiply_triangles(queue, p, z, s, error);
+      return multiply_triangles(queue, p, z, s, b, error);
     case MMCI_STRUCTURE_TRSM:
       return solve_triangular(queue, &t, pivot, error);
     case MMCI_STRUCTURE_POSV:
