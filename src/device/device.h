@@ -15,7 +15,7 @@
 #include "chain/tree_node.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 23
+#define MMCI_DEVICE_ABI 24
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -279,6 +279,12 @@ typedef struct mmci_device_ops {
   /* (optional) Returns what an element of the product is off by at most, as a tolerance of its
    * rule. Without this slot products are as exact as mmci_gemm_error_bound() says. */
   double (*error_bound)(const mmci_device *device, const mmci_gemm *gemm);
+  /* (optional) Lets a prepared product use what another one makes of an operand before it
+   * multiplies: operand `which` of `kernel`, 0 for A and 1 for B, is operand `of` of `from`. `from`
+   * is enqueued before it each time, on the same queue, or is the product itself, and the operand
+   * does not change in between; addresses are multiples of an element's bytes. It holds until it is
+   * said again; with `from` NULL the product makes its own. Returns whether anything is shared. */
+  bool (*share)(mmci_kernel *kernel, int which, const mmci_kernel *from, int of);
 } mmci_device_ops;
 
 /* A module exports one function: const mmci_device_ops *mmci_module_entry(void). */

@@ -454,6 +454,96 @@ mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands
   return status;
 }
 
+/* ---- what products share ----------------------------------------------------------------------
+ */
+
+/* Memory that is read or written: so many bytes from an address on. */
+typedef struct extent {
+  uintptr_t first, end;
+} extent;
+
+static extent extent_of(const void *data, mmc_dtype dtype, int64_t lines, int64_t ld) {
+  const uintptr_t first = (uintptr_t)data;
+  return (extent){first, first + (uintptr_t)(lines * ld) * mmc_dtype_size(dtype)};
+}
+
+static const mmci_form *form_of(const mmci_action *x, int which) {
+  return which == 0 ? &x->gemm.a : &x->gemm.b;
+}
+
+static const void *data_of(const mmci_action *x, int which) {
+  return which == 0 ? x->a : x->b;
+}
+
+/* Returns the rows of A, or the columns of B. */
+static int64_t rows_of(const mmci_action *x, int which) {
+  return which == 0 ? x->gemm.m : x->gemm.n;
+}
+
+/* Says whether the k's of a row of A, or of a column of B, lie side by side. */
+static bool lies_along(const mmci_action *x, int which) {
+  return form_of(x, which)->trans == (which == 1);
+}
+
+static bool is_read_as(const mmci_action *x, int which, const mmci_action *y, int of) {
+  const mmci_form *f = form_of(x, which), *g = form_of(y, of);
+  return data_of(x, which) == data_of(y, of) && f->ld == g->ld && f->conj == g->conj &&
+         x->gemm.k == y->gemm.k && rows_of(x, which) == rows_of(y, of) &&
+         lies_along(x, which) == lies_along(y, of);
+}
+
+/* Says whether an action is one call of one product on its queue, with whole elements. */
+static bool is_one_call(const mmci_action *x) {
+  const uintptr_t bits = (uintptr_t)x->a | (uintptr_t)x->b | (uintptr_t)x->c;
+  return x->group == NULL && x->queue >= 0 && x->call_count == 1 && x->padding.multiple == 0 &&
+         !x->calls[0].looped && x->calls[0].kernel != NULL && x->gemm.batch <= 1 &&
+         x->a_addresses == NULL && x->b_addresses == NULL && x->c_addresses == NULL &&
+         bits % mmc_dtype_size(x->gemm.dtype) == 0;
+}
+
+/* Says whether what action s reads is written by one of the actions from t on. */
+static bool is_written(const mmci_actions *actions, int32_t t, int32_t s, int which) {
+  const mmci_action *x = &actions->actions[s];
+  const int64_t lines = lies_along(x, which) ? rows_of(x, which) : x->gemm.k;
+  const extent read = extent_of(data_of(x, which), x->gemm.dtype, lines, form_of(x, which)->ld);
+  for (; t < s; t++) {
+    const mmci_action *y = &actions->actions[t];
+    const mmci_plan_step *step = &actions->plan->steps[y->step];
+    const int64_t rows = y->group != NULL ? step->m : y->gemm.m,
+                  ld = y->group != NULL ? step->n : y->gemm.ldc;
+    const extent written =
+        extent_of(y->c, x->gemm.dtype, rows * (actions->batch > 1 ? actions->batch : 1), ld);
+    if (written.first < read.end && read.first < written.end) return true;
+  }
+  return false;
+}
+
+/* Finds the last action before s that makes the same of an operand, or s itself. */
+static void share_operand(const mmci_actions *actions, int32_t s, int which) {
+  const mmci_action *x = &actions->actions[s];
+  for (int32_t t = which == 1 ? s : s - 1; t >= 0; t--) {
+    const mmci_action *y = &actions->actions[t];
+    if (y->queue != x->queue || !is_one_call(y)) continue;
+    for (int of = 0; of < (t == s ? 1 : 2); of++) {
+      if (!is_read_as(x, which, y, of) || is_written(actions, t, s, which)) continue;
+      if (actions->ops->share(x->calls[0].kernel, which, y->calls[0].kernel, of)) return;
+    }
+  }
+}
+
+void mmci_actions_share(mmci_actions *actions) {
+  enum { MOST = 256 }; /* actions, as each is held against all before it */
+  if (actions->ops->share == NULL) return;
+  for (int32_t s = 0; s < actions->count; s++) {
+    const mmci_action *x = &actions->actions[s];
+    if (x->group != NULL || actions->count > MOST) continue;
+    for (int c = 0; c < x->call_count; c++)
+      for (int which = 0; which < 2 && x->calls[c].kernel != NULL; which++)
+        (void)actions->ops->share(x->calls[c].kernel, which, NULL, 0);
+    for (int which = 0; which < 2 && is_one_call(x); which++) share_operand(actions, s, which);
+  }
+}
+
 mmc_status mmci_actions_expect(mmci_actions *actions, mmci_operand *operands, char *workspace,
                                mmci_error *error) {
   const mmc_chain *chain = actions->plan->chain;

@@ -54,6 +54,7 @@ typedef struct mmci_action {
   mmci_gemm gemm;           /* the whole product */
   mmci_call *calls;         /* call_count calls; one of them lies in the action itself */
   int call_count, queues;
+  int queue; /* where its one call goes; -1 where it is computed otherwise */
   mmci_call whole;
   mmci_padding padding;
   const void *a, *b;
@@ -88,6 +89,11 @@ int mmci_actions_queues(const mmci_actions *actions);
  * changed. Returns E_UNSUPPORTED, for groups when the plan has such, and what prepare does. */
 mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands, char *workspace,
                              const mmci_target *target, mmci_error *error);
+
+/* Lets products use what others make of the same operands, where the device has such. Every
+ * action's queue is known, and actions go to their queues in their order. Said again after every
+ * bind. */
+void mmci_actions_share(mmci_actions *actions);
 
 /* Points the actions at the matrices that most callers give, row-major without gaps, and
  * prepares those that have changed. It fills n operands, without addresses. */

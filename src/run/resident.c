@@ -244,6 +244,14 @@ static mmc_status send_tables(mmci_resident *r, mmci_error *error) {
   return status == MMC_OK ? r->ops->sync(r->uploads, error) : status;
 }
 
+static void share_operands(mmci_resident *r) {
+  for (int32_t s = 0; s < r->actions->count; s++) {
+    mmci_action *x = &r->actions->actions[s];
+    x->queue = r->cuts[s].axis == MMCI_PIECE ? r->schedule.queue[x->step] : -1;
+  }
+  mmci_actions_share(r->actions);
+}
+
 /* Points everything at the matrices. Where tables are staged, nothing may be under way that reads
  * the old ones. */
 static mmc_status bind_matrices(mmci_resident *r, const mmc_matrix *factors, const mmc_matrix *out,
@@ -260,6 +268,7 @@ static mmc_status bind_matrices(mmci_resident *r, const mmc_matrix *factors, con
     status = mmci_actions_bind(r->actions, r->operands, r->workspace, &r->target, error);
   for (int32_t s = 0; s < r->actions->count && status == MMC_OK; s++)
     status = bind_cut(r, s, error);
+  if (status == MMC_OK) share_operands(r);
   if (r->actions->replaced != replaced) mmci_graphs_drop(&r->graphs);
   if (status == MMC_OK && r->staging.factors_on_host > 0 && r->uploads == NULL)
     status = r->ops->queue_open(r->device, &r->uploads, error);

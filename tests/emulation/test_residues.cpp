@@ -48,6 +48,7 @@ struct Operand {
   std::vector<Element> x;
   std::vector<int8_t> planes;
   std::vector<mmci_residue_row> rows;
+  mmci_residue_seen seen = {};
 
   Operand(int64_t count, int64_t k, bool across_, int64_t gap, int planes_)
       : ld((across_ ? count : k) + gap), across(across_) {
@@ -59,6 +60,7 @@ struct Operand {
     rows.assign((size_t)count, mmci_residue_row{});
     to.planes = planes.data();
     to.row = rows.data();
+    to.seen = &seen;
   }
   Element &at(int64_t r, int64_t k) { return x[(size_t)(across ? k * ld + r : r * ld + k)]; }
   const int8_t *line(int plane, int64_t r) const {
@@ -277,7 +279,8 @@ static void test_whole_numbers(uint64_t *random) {
       exact = exact && p.result(i, j) == sum;
     }
   expect(exact, "whole numbers come out exactly");
-  expect(p.state.planes == 4 && p.state.whole == 3, "whole numbers take few moduli");
+  expect(p.state.planes == 4 && p.a.seen.whole == 1 && p.b.seen.whole == 1,
+         "whole numbers take few moduli");
 }
 
 /* Where one operand has few bits, the other one is scaled to what they leave. */
@@ -300,7 +303,7 @@ static void test_few_bits(uint64_t *random) {
       p.multiply();
       p.combine();
       planes[bits] = p.state.planes;
-      expect(p.state.whole == 1 << which, "few bits stay whole");
+      expect(few.seen.whole == 1 && many.seen.whole == 0, "few bits stay whole");
       bool near = true;
       for (int64_t i = 0; i < p.m; i++)
         for (int64_t j = 0; j < p.n; j++)
@@ -309,6 +312,78 @@ static void test_few_bits(uint64_t *random) {
     }
     expect(planes[0] >= 4 && planes[0] < planes[1] && planes[1] < 12, "few bits take few moduli");
   }
+}
+
+/* A second product uses what the first has made of A, or of B for both, where that is enough. */
+static void test_shared(uint64_t *random, int number) {
+  const bool alike = number % 3 == 2, harder = number % 3 == 1;
+  Product<double> first(MMC_F64, 70, 900, 50, MMCI_MODULI_F64, random);
+  Product<double> p(MMC_F64, 70, 900, alike ? 70 : 60, MMCI_MODULI_F64, random);
+  for (int64_t d = 0; d < 900; d++) {
+    for (int64_t i = 0; i < 70; i++) first.a.at(i, d) = faithful_draw(FAITHFUL_NORMAL, random);
+    for (int64_t j = 0; j < 50; j++) first.b.at(j, d) = faithful_draw(FAITHFUL_NORMAL, random);
+  }
+  first.look();
+  first.split();
+  Operand<double> &made = first.a;
+  p.a.x = made.x;
+  p.a.ld = p.product.gemm.a.ld = made.ld;
+  p.a.across = p.product.gemm.a.trans = made.across;
+  p.product.a = made.to;
+  p.product.shared = 1;
+  if (alike) {
+    p.b.x = made.x;
+    p.b.ld = p.product.gemm.b.ld = made.ld;
+    p.b.across = made.across;
+    p.product.gemm.b.trans = !made.across;
+    p.product.b = made.to;
+    p.product.alike = true;
+    if (number % 2 == 0) p.product.shared = 0;
+    if (number % 2 == 0) made.seen = {};
+  } else {
+    for (int64_t j = 0; j < 60; j++)
+      for (int64_t d = 0; d < 900; d++) {
+        /* Sums that outliers make need more moduli. */
+        const double grade = harder ? (d % 90 == 0 ? 300 : 1) : 1;
+        p.b.at(j, d) = grade * faithful_draw(FAITHFUL_NORMAL, random);
+      }
+  }
+  const std::vector<int8_t> before = made.planes;
+  mmci_error error = {};
+  mmci_gemm &g = p.product.gemm;
+  if (p.product.shared == 0)
+    expect(mmci_residues_range(nullptr, &p.product, &p.product.a, p.a.x.data(), g.a.ld, p.a.across,
+                               &error) == MMC_OK,
+           "A is looked at");
+  if (!alike)
+    expect(mmci_residues_range(nullptr, &p.product, &p.product.b, p.b.x.data(), g.b.ld, p.b.across,
+                               &error) == MMC_OK,
+           "B is looked at");
+  expect(mmci_residues_choose(nullptr, &p.product, p.a.x.data(), p.b.x.data(), &error) == MMC_OK &&
+             mmci_residues_split(nullptr, &p.product, &p.product.a, p.a.x.data(), g.a.ld,
+                                 p.a.across, &error) == MMC_OK &&
+             (alike || mmci_residues_split(nullptr, &p.product, &p.product.b, p.b.x.data(), g.b.ld,
+                                           p.b.across, &error) == MMC_OK),
+         "operands are split");
+  expect(p.state.kept == (harder || p.product.shared == 0 ? 0
+                          : alike                         ? 3
+                                                          : 1),
+         "residues are kept where they are enough");
+  expect((p.state.kept == 0) == (made.planes != before) || p.product.shared == 0,
+         "residues that are kept are left alone");
+  p.a.planes = made.planes;
+  p.a.rows = made.rows;
+  if (alike) {
+    p.b.planes = made.planes;
+    p.b.rows = made.rows;
+  }
+  p.multiply();
+  p.combine();
+  bool near = p.state.planes > 0;
+  for (int64_t i = 0; i < p.m; i++)
+    for (int64_t j = 0; j < p.n; j++) near = near && is_near(p, i, j);
+  if (!expect(near, "elements of shared operands are within the bound"))
+    printf("  shared case %d, %d moduli\n", number, p.state.planes);
 }
 
 /* ---- integers -----------------------------------------------------------------------------------
@@ -420,6 +495,7 @@ int main(int argc, char **argv) {
   for (int t = 0; t < CASES && failures == 0; t++) test_doubles(&random, t);
   test_whole_numbers(&random);
   test_few_bits(&random);
+  for (int t = 0; t < 6; t++) test_shared(&random, t);
   for (int t = 0; t < 3 && failures == 0; t++) {
     test_integers<int64_t>(MMC_I64, &random);
     test_integers<int32_t>(MMC_I32, &random);

@@ -625,6 +625,64 @@ static void test_tolerance(const bench *with, uint64_t *random) {
   expect(!mmci_residues_supports(&facts, &never), "no moduli keep 1e-17");
 }
 
+/* ---- shared operands ---------------------------------------------------------------------------
+ */
+
+/* Products of one operand, in any two of their places, by the module: those that share what is made
+ * of it have the bits of those that do not. */
+static void test_shared(const bench *with, uint64_t *random) {
+  enum { SIDE = 2100, LONG = 10000 }; /* as many multiplications as residues pay from */
+  const mmci_device_ops *ops = with->on->ops;
+  mmci_error error = {0};
+  mmci_queue *queue = NULL;
+  if (!expect_ok(ops->queue_open(with->on->device, &queue, &error), &error, "a queue")) return;
+  /* X = A B, Y = A C, Z = A A^T. */
+  matrix a, b, c[3] = {{0}}, plain[3] = {{0}};
+  const mmci_form form = {.ld = LONG}, narrow = {.ld = SIDE};
+  if (!matrix_create(&a, MMC_F64, SIDE, LONG, form) ||
+      !matrix_create(&b, MMC_F64, LONG, SIDE, narrow))
+    return;
+  fill_doubles(&a, FAITHFUL_NORMAL, false, random);
+  fill_doubles(&b, FAITHFUL_UNIFORM, true, random);
+  mmci_gemm gemm = mmci_gemm_tight(MMC_F64, MMCI_FAITHFUL, SIDE, LONG, SIDE, MMC_OP_N, MMC_OP_N);
+  mmci_gemm square = gemm;
+  square.b = (mmci_form){.ld = LONG, .trans = true};
+  mmci_kernel *kernels[3] = {NULL, NULL, NULL};
+  bool right = matrix_up(&a) && matrix_up(&b);
+  for (int i = 0; i < 3 && right; i++)
+    right = matrix_create(&c[i], MMC_F64, SIDE, SIDE, narrow) &&
+            matrix_create(&plain[i], MMC_F64, SIDE, SIDE, narrow) &&
+            expect_ok(ops->prepare(with->on->device, i == 2 ? &square : &gemm, &kernels[i], &error),
+                      &error, "prepare");
+  for (int pass = 0; pass < 2 && right; pass++) {
+    if (pass == 1) {
+      expect(ops->share(kernels[1], 0, kernels[0], 0), "A is shared");
+      expect(ops->share(kernels[1], 1, kernels[0], 1), "B is shared");
+      expect(ops->share(kernels[2], 0, kernels[1], 0), "what is shared is shared again");
+      expect(ops->share(kernels[2], 1, kernels[2], 0), "A is its own B");
+      expect(!ops->share(kernels[0], 0, kernels[1], 1), "rows are not columns");
+    }
+    for (int i = 0; i < 3 && right; i++) {
+      const matrix *to = pass == 0 ? &plain[i] : &c[i];
+      right = expect_ok(ops->enqueue(queue, kernels[i], a.device, i == 2 ? a.device : b.device,
+                                     to->device, &error),
+                        &error, "enqueue") &&
+              expect_ok(ops->sync(queue, &error), &error, "sync") &&
+              cuda_ok(cudaMemcpy(to->host, to->device, to->bytes, cudaMemcpyDeviceToHost), "down");
+    }
+  }
+  for (int i = 0; i < 3 && right; i++)
+    expect(memcmp(plain[i].host, c[i].host, c[i].bytes) == 0, "sharing changes no bit");
+  for (int i = 0; i < 3; i++) {
+    if (kernels[i] != NULL) ops->release(kernels[i]);
+    matrix_destroy(&c[i]);
+    matrix_destroy(&plain[i]);
+  }
+  ops->queue_close(queue);
+  matrix_destroy(&a);
+  matrix_destroy(&b);
+}
+
 /* ---- complex elements ------------------------------------------------------------------------ */
 
 static void read_complex(const matrix *x, int64_t r, int64_t c, long double out[2]) {
@@ -802,6 +860,7 @@ static void test_all(const target *on) {
     test_hostile(&with, &random);
     test_errors(&with, &random);
     test_tolerance(&with, &random);
+    test_shared(&with, &random);
     test_complex(&with, &random);
     test_choice(&with);
   }

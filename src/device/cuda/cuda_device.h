@@ -107,6 +107,7 @@ int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm);
 const char *mmci_cuda_variant_name(mmc_dtype dtype, int variant);
 const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *gemm);
 double mmci_cuda_error_bound(const mmci_device *device, const mmci_gemm *gemm);
+bool mmci_cuda_share(mmci_kernel *kernel, int which, const mmci_kernel *from, int of);
 double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gemm);
 mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                              mmci_error *error);

@@ -221,6 +221,7 @@ static const mmci_device_ops OPS = {
     .async = &mmci_cuda_async,
     .order = order_chain,
     .error_bound = mmci_cuda_error_bound,
+    .share = mmci_cuda_share,
     .scan_supports = mmci_cuda_scan_supports,
     .scan_prepare = mmci_cuda_scan_prepare,
     .scan_release = mmci_cuda_scan_release,

@@ -502,6 +502,11 @@ uint64_t mmci_cuda_scratch_bytes(const mmci_device *device, const mmci_gemm *gem
              : 0;
 }
 
+bool mmci_cuda_share(mmci_kernel *kernel, int which, const mmci_kernel *from, int of) {
+  if (kernel->kind != RESIDUES || (from != NULL && from->kind != RESIDUES)) return false;
+  return mmci_residues_share(kernel->residues, which, from != NULL ? from->residues : NULL, of);
+}
+
 /* cuBLAS needs whole elements aligned, where memory may be aligned to their real type only. */
 static kind kind_of_addresses(const mmci_kernel *kernel, const void *a, const void *b,
                               const void *c) {

@@ -30,12 +30,19 @@ static const double LITTLE = 0x1p-20;
 /* Signed digits of 64 bits reach a little further than 2^63. */
 static const double DIGITS_REACH = 1.004 * 0x1p63;
 
+/* An operand in residues, and how the copy engine finds them. */
+typedef struct made {
+  mmci_residue_operand operand;
+  CUtensorMap map;
+} made;
+
 struct mmci_residues {
   mmci_residue_product product;
   int multiprocessors;
   unsigned char *memory;
   mmci_tensor_map_fn encode;
   CUtensorMap a, b; /* of the planes */
+  made own[2];      /* A and B in this product's memory */
 };
 
 static bool is_digits(mmc_dtype dtype) {
@@ -153,7 +160,7 @@ static room room_of(const mmci_gemm *gemm, int planes) {
   const uint64_t tiles = (uint64_t)blocks_of(gemm->m, 2 * MMCI_PRODUCT_ROWS) * 2 *
                          (uint64_t)blocks_of(gemm->n, MMCI_PRODUCT_COLS);
   room at = {0};
-  at.moduli = aligned(sizeof(mmci_residue_state));
+  at.moduli = aligned(sizeof(mmci_residue_state) + 2 * sizeof(mmci_residue_seen));
   at.a_rows = at.moduli + aligned(sizeof(mmci_moduli));
   at.b_rows = at.a_rows + aligned((uint64_t)gemm->m * sizeof(mmci_residue_row));
   at.a_planes = at.b_rows + aligned((uint64_t)gemm->n * sizeof(mmci_residue_row));
@@ -209,10 +216,19 @@ static mmc_status take_memory(mmci_residues *x, mmci_error *error) {
   MMCI_CUDA_TRY(cudaMalloc((void **)&x->memory, at.all));
   const int64_t lines = blocks_of(g->k, MMCI_LINE);
   p->state = (mmci_residue_state *)x->memory;
-  p->a = (mmci_residue_operand){g->m, g->k, lines, (int8_t *)(x->memory + at.a_planes),
-                                (mmci_residue_row *)(x->memory + at.a_rows)};
-  p->b = (mmci_residue_operand){g->n, g->k, lines, (int8_t *)(x->memory + at.b_planes),
-                                (mmci_residue_row *)(x->memory + at.b_rows)};
+  mmci_residue_seen *seen = (mmci_residue_seen *)(p->state + 1);
+  p->a = (mmci_residue_operand){g->m,
+                                g->k,
+                                lines,
+                                (int8_t *)(x->memory + at.a_planes),
+                                (mmci_residue_row *)(x->memory + at.a_rows),
+                                seen};
+  p->b = (mmci_residue_operand){g->n,
+                                g->k,
+                                lines,
+                                (int8_t *)(x->memory + at.b_planes),
+                                (mmci_residue_row *)(x->memory + at.b_rows),
+                                seen + 1};
   p->residues = (int8_t *)(x->memory + at.residues);
   if (!is_digits(g->dtype)) {
     mmci_moduli *moduli = mmci_alloc_zeroed(1, sizeof *moduli);
@@ -232,7 +248,10 @@ static mmc_status take_memory(mmci_residues *x, mmci_error *error) {
   MMCI_CUDA_TRY(cudaStreamSynchronize(NULL));
   mmc_status status = mmci_tensor_map_find(&x->encode, error);
   if (status == MMC_OK) status = describe(x->encode, &p->a, p->planes, &x->a, error);
-  return status == MMC_OK ? describe(x->encode, &p->b, p->planes, &x->b, error) : status;
+  if (status == MMC_OK) status = describe(x->encode, &p->b, p->planes, &x->b, error);
+  x->own[0] = (made){p->a, x->a};
+  x->own[1] = (made){p->b, x->b};
+  return status;
 }
 
 mmc_status mmci_residues_prepare(const mmci_gemm *gemm, int planes, int multiprocessors,
@@ -259,6 +278,44 @@ void mmci_residues_release(mmci_residues *residues) {
   free(residues);
 }
 
+static bool is_across(const mmci_gemm *gemm, int which) {
+  return which == 0 ? gemm->a.trans : !gemm->b.trans;
+}
+
+static int64_t ld_of(const mmci_gemm *gemm, int which) {
+  return which == 0 ? gemm->a.ld : gemm->b.ld;
+}
+
+static void take_operand(mmci_residues *x, int which, const mmci_residues *from, int of) {
+  mmci_residue_product *p = &x->product;
+  *(which == 0 ? &p->a : &p->b) = of == 0 ? from->product.a : from->product.b;
+  *(which == 0 ? &x->a : &x->b) = of == 0 ? from->a : from->b;
+}
+
+bool mmci_residues_share(mmci_residues *x, int which, const mmci_residues *from, int of) {
+  mmci_residue_product *p = &x->product;
+  p->shared &= ~(1 << which);
+  if (which == 1) p->alike = false;
+  *(which == 0 ? &p->a : &p->b) = x->own[which].operand;
+  *(which == 0 ? &x->a : &x->b) = x->own[which].map;
+  if (from == NULL) return false;
+  const mmci_gemm *g = &p->gemm, *h = &from->product.gemm;
+  const mmci_residue_operand *mine = &x->own[which].operand, *theirs = &from->own[of].operand;
+  if (g->dtype != MMC_F64 || h->dtype != MMC_F64 || g->batch > 1 || h->batch > 1 ||
+      p->planes != from->product.planes || p->fixed != from->product.fixed ||
+      p->tolerance != from->product.tolerance || mine->rows != theirs->rows ||
+      mine->k != theirs->k || is_across(g, which) != is_across(h, of) ||
+      ld_of(g, which) != ld_of(h, of))
+    return false;
+  if (from == x && (which != 1 || of != 0)) return false;
+  take_operand(x, which, from, of);
+  if (from == x)
+    p->alike = true;
+  else
+    p->shared |= 1 << which;
+  return true;
+}
+
 /* ---- working --------------------------------------------------------------------------------- */
 
 /* Looks at both operands, and decides by how many moduli or digits they are multiplied. */
@@ -266,9 +323,12 @@ static mmc_status look(cudaStream_t stream, const mmci_residue_product *p, const
                        const void *b, mmci_error *error) {
   const mmci_gemm *g = &p->gemm;
   if (mmci_cuda_element_bytes(g->dtype) == 1) return MMC_OK;
-  MMCI_CUDA_TRY(cudaMemsetAsync(p->state, 0, sizeof *p->state, stream));
-  mmc_status status = mmci_residues_range(stream, p, &p->a, a, g->a.ld, g->a.trans, error);
-  if (status == MMC_OK)
+  MMCI_CUDA_TRY(
+      cudaMemsetAsync(p->state, 0, sizeof *p->state + 2 * sizeof(mmci_residue_seen), stream));
+  mmc_status status = MMC_OK;
+  if ((p->shared & 1) == 0)
+    status = mmci_residues_range(stream, p, &p->a, a, g->a.ld, g->a.trans, error);
+  if (status == MMC_OK && (p->shared & 2) == 0 && !p->alike)
     status = mmci_residues_range(stream, p, &p->b, b, g->b.ld, !g->b.trans, error);
   return status == MMC_OK ? mmci_residues_choose(stream, p, a, b, error) : status;
 }
@@ -286,6 +346,7 @@ static mmc_status split(cudaStream_t stream, const mmci_residues *x,
                         bool across, CUtensorMap *map, mmci_error *error) {
   const mmci_residue_product *p = &x->product;
   *map = operand == &p->a ? x->a : x->b;
+  if (operand == &p->b && p->alike) return MMC_OK;
   return is_split(&p->gemm, data, ld, across)
              ? describe_given(x->encode, operand, data, ld, map, error)
              : mmci_residues_split(stream, p, operand, data, ld, across, error);

@@ -46,6 +46,11 @@ mmc_status mmci_residues_prepare(const mmci_gemm *gemm, int planes, int multipro
                                  mmci_residues **out, mmci_error *error);
 void mmci_residues_release(mmci_residues *residues);
 
+/* Lets a product of FP64 use the residues that another one makes of its operand `of`, 0 for A and 1
+ * for B, or it makes of A itself, for operand `which`, as mmci_device_ops says of share. How many
+ * moduli they are of is seen on the device, which makes them anew where they are not enough. */
+bool mmci_residues_share(mmci_residues *residues, int which, const mmci_residues *from, int of);
+
 /* Enqueues C = A B or C += A B, as prepared; addresses are in device memory, aligned to an
  * element. */
 mmc_status mmci_residues_enqueue(cudaStream_t stream, const mmci_residues *residues, const void *a,

@@ -31,6 +31,20 @@ typedef struct mmci_residue_row {
   int64_t left;   /* the row is left to FP64 */
 } mmci_residue_row;
 
+/* What the device finds out about all rows of an operand that are not left to FP64, as floats: the
+ * greatest of k times a row's squares by its square sum, of the inverse of that, and of a row's
+ * length by the power of two that all its elements are multiples of. And what its residues are of;
+ * planes is 0 where there are none. */
+typedef struct mmci_residue_seen {
+  uint32_t peak, even, grain;
+  int32_t left;  /* rows that are left to FP64 */
+  int32_t mixed; /* a row has numbers of both signs */
+  int32_t planes;
+  int32_t whole; /* scaled elements are whole numbers without rounding */
+  int32_t unused;
+  double reach; /* the length that rows are scaled to */
+} mmci_residue_seen;
+
 /* An operand in planes of bytes, one for each modulus or digit, each of `rows` lines of k's. In
  * every 128 k's, byte 4l + 2i + j is k 64i + 2l + j, for both operands alike; where elements are
  * bytes they keep their order. */
@@ -38,6 +52,7 @@ typedef struct mmci_residue_operand {
   int64_t rows, k, lines; /* lines of MMCI_LINE k's along a row */
   int8_t *planes;
   mmci_residue_row *row;
+  mmci_residue_seen *seen;
 } mmci_residue_operand;
 
 /* What the device finds out about a product. */
@@ -45,15 +60,9 @@ typedef struct mmci_residue_state {
   int32_t planes; /* moduli; 0 when everything is left to FP64 */
   int32_t rows_left, cols_left;
   int32_t arrived;
-  /* Floats, of A and B: the greatest of k times a row's squares by its square sum, of the inverse
-   * of that, and of a row's length by the power of
-   * two that all its elements are multiples of. */
-  uint32_t peaks[2], evens[2], grains[2];
-  int32_t mixed;     /* a row has numbers of both signs */
+  int32_t kept;      /* bits 0 and 1: the residues of A and of B are those that were there */
   uint64_t most[2];  /* of integers: the greatest magnitudes of A and B */
   int32_t digits[2]; /* of integers: how many digits they have */
-  double reach[2];   /* the length that rows of A and of B are scaled to */
-  int32_t whole;     /* bit 0: scaled elements of A are whole numbers without rounding; 1: of B */
   double spread;
   double partial[256];
 } mmci_residue_state;
@@ -65,9 +74,10 @@ typedef struct mmci_residue_product {
   const mmci_moduli *moduli;
   int8_t *residues; /* of C, a plane after the other, in the order of the tensor cores */
   int32_t planes;   /* how many there is room for */
-  double
-      tolerance; /* an element may be off by so much of its row's and column's lengths; 0: FP64's */
-  int32_t fixed; /* so many moduli are asked for; 0: what the data or a tolerance needs */
+  double tolerance; /* what an element may be off by, as in mmci_rule; 0: as much as FP64's */
+  int32_t fixed;    /* so many moduli are asked for; 0: what the data or a tolerance needs */
+  int32_t shared;   /* bits 0 and 1: A and B were looked at and split by an earlier product */
+  bool alike;       /* B is A, and so are its residues */
 } mmci_residue_product;
 
 /* Reads an operand whose element (r, k) is x[r * ld + k], or x[k * ld + r] when across, and writes

@@ -56,43 +56,36 @@ struct Facts {
   }
 };
 
-/* What rows and columns are judged by together. */
-struct Judged {
-  int32_t *left;
-  mmci_residue_state *state;
-  int which;
-  bool fixed; /* rows count as they are, however they are spread */
-};
-
 /* Lets a float be no less than a number that is not negative, or little more. */
 static __device__ __forceinline__ void raise_to(uint32_t *most, double x) {
   atomicMax(most, (uint32_t)__float_as_int((float)(x * (1 + 0x1p-18))));
 }
 
+/* `fixed` says that rows count as they are, however they are spread. */
 static __device__ __forceinline__ void judge(const mmci_residue_operand &of, int64_t row,
-                                             const Facts &facts, const Judged &all) {
+                                             const Facts &facts, bool fixed) {
   mmci_residue_row *to = of.row + row;
+  mmci_residue_seen *seen = of.seen;
   const double peak = facts.sum > 0 ? (double)of.k * facts.squares / (facts.sum * facts.sum) : 1;
   const bool scalable =
       facts.most == 0 || (facts.most <= MMCI_MOST_SCALABLE && facts.most >= MMCI_LEAST_SCALABLE);
   const bool spread =
       facts.most == 0 || (peak <= MMCI_RESIDUE_PEAK && MMCI_RESIDUE_FEW * facts.zeros <= of.k);
-  to->left = !(scalable && (all.fixed || spread));
+  to->left = !(scalable && (fixed || spread));
   to->squares = to->left ? 0 : facts.squares;
   if (to->left) {
-    atomicAdd(all.left, 1);
+    atomicAdd(&seen->left, 1);
     return;
   }
-  raise_to(&all.state->peaks[all.which], peak);
+  raise_to(&seen->peak, peak);
   if (facts.most == 0) return;
-  raise_to(&all.state->evens[all.which], 1 / peak);
-  raise_to(&all.state->grains[all.which],
-           sqrt(facts.squares) * ldexp(1.0, facts.down_to - HIGHEST));
-  if (facts.signs == 3 && all.state->mixed == 0) all.state->mixed = 1;
+  raise_to(&seen->even, 1 / peak);
+  raise_to(&seen->grain, sqrt(facts.squares) * ldexp(1.0, facts.down_to - HIGHEST));
+  if (facts.signs == 3 && seen->mixed == 0) seen->mixed = 1;
 }
 
 __global__ void __launch_bounds__(THREADS)
-    residues_range_along(mmci_residue_operand of, const double *x, int64_t ld, Judged judged) {
+    residues_range_along(mmci_residue_operand of, const double *x, int64_t ld, bool fixed) {
   __shared__ Facts all[WARPS];
   const int64_t row = blockIdx.x;
   const double *from = x + row * ld;
@@ -107,11 +100,11 @@ __global__ void __launch_bounds__(THREADS)
   __syncthreads();
   if (threadIdx.x != 0) return;
   for (int w = 1; w < WARPS; w++) mine.add(all[w]);
-  judge(of, row, mine, judged);
+  judge(of, row, mine, fixed);
 }
 
 __global__ void __launch_bounds__(THREADS)
-    residues_range_across(mmci_residue_operand of, const double *x, int64_t ld, Judged judged) {
+    residues_range_across(mmci_residue_operand of, const double *x, int64_t ld, bool fixed) {
   __shared__ Facts all[WARPS][ROWS];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int64_t row = (int64_t)blockIdx.x * ROWS + lane;
@@ -124,7 +117,7 @@ __global__ void __launch_bounds__(THREADS)
   __syncthreads();
   if (warp != 0 || row >= of.rows) return;
   for (int w = 1; w < WARPS; w++) mine.add(all[w][lane]);
-  judge(of, row, mine, judged);
+  judge(of, row, mine, fixed);
 }
 
 /* ---- the greatest of integers
@@ -225,44 +218,86 @@ static __device__ __forceinline__ double sampled(const Samples &s) {
 struct Asked {
   int32_t fixed, room; /* so many moduli, or, where that is 0, as many as it takes, up to room */
   double tolerance;    /* 0: errors are to be no more than those of FP64 */
+  int32_t shared;      /* as in mmci_residue_product */
+  bool alike;
 };
+
+static const double MOST_REACH = 0x1.fp62; /* which digits hold */
+static const double UNFIT = 0x1p1000;
 
 /* What rows are scaled to. */
 struct Reaches {
   double of[2];
-  double off;   /* an element is off by at most so much of the lengths of its row and column */
-  double least; /* of those that are rounded */
+  int32_t whole; /* bits 0 and 1: elements of A and B become whole numbers */
+  double off;    /* an element is off by at most so much of the lengths of its row and column */
+  double least;  /* of those that are rounded */
 };
 
-/* Says how rows of A and B may be scaled together with so many moduli, which know products of
- * lengths whose product is reach^2. `whole` says, as in the state, of which operand elements become
- * whole numbers, for which its rows have to have the length of `grains` at least. */
-static __device__ __forceinline__ Reaches reaches_of(int whole, double reach,
-                                                     const double (&grains)[2],
-                                                     const double (&sums)[2], double k) {
-  const double INFINITE = 0x1p1000, MOST = 0x1.fp62; /* which digits hold */
-  Reaches to = {{fmin(reach, MOST), fmin(reach, MOST)}, 0, INFINITE};
-  for (int w = 0; w < 2; w++) {
-    const bool alone = whole == 1 << w;
-    if (!alone && (whole != 3 || grains[w] <= reach)) continue;
-    const double one = fmax(grains[w], 1.0);
-    to.of[1 - w] = fmin(reach / one * reach, MOST);
-    to.of[w] = fmax(grains[w], fmin(reach / to.of[1 - w] * reach, MOST));
-  }
-  bool fits = to.of[0] <= MOST && to.of[1] <= MOST;
+/* What is known of both operands together. */
+struct Both {
+  double k, grains[2];
+  double sums[2]; /* of a row's magnitudes by its length, at most */
+};
+
+static __device__ __forceinline__ double float_of(uint32_t bits) {
+  return (double)__int_as_float((int)bits);
+}
+
+/* Fills in what elements are off by, where the operands that become whole numbers have rows of the
+ * length of their grains at least, and the reaches are as great as digits hold. */
+static __device__ __forceinline__ void weigh(const Both &of, Reaches &to) {
   double unit[2] = {0, 0};
+  bool fits = true;
+  to.least = UNFIT;
   for (int w = 0; w < 2; w++) {
-    if ((whole >> w & 1) != 0) {
-      fits = fits && grains[w] <= to.of[w];
+    fits = fits && to.of[w] <= MOST_REACH;
+    if ((to.whole >> w & 1) != 0) {
+      fits = fits && of.grains[w] <= to.of[w];
     } else {
-      fits = fits && (whole == 0 || to.of[w] >= 64 * sqrt(k));
+      fits = fits && (to.whole == 0 || to.of[w] >= 64 * sqrt(of.k));
       unit[w] = 8.0 / 7 / to.of[w];
       to.least = fmin(to.least, to.of[w]);
     }
   }
-  to.off = 0.5 * (unit[0] * sums[1] + unit[1] * sums[0]) + 0.25 * k * unit[0] * unit[1];
-  if (!fits) {
-    to.off = INFINITE;
+  to.off = 0.5 * (unit[0] * of.sums[1] + unit[1] * of.sums[0]) + 0.25 * of.k * unit[0] * unit[1];
+  if (fits) return;
+  to.off = UNFIT;
+  to.least = 0;
+}
+
+/* Says how rows of A and B may be scaled together with so many moduli, which know products of
+ * lengths whose product is reach^2. */
+static __device__ __forceinline__ Reaches reaches_of(const Both &of, int32_t whole, double reach) {
+  Reaches to = {{fmin(reach, MOST_REACH), fmin(reach, MOST_REACH)}, whole, 0, 0};
+  for (int w = 0; w < 2; w++) {
+    const bool alone = whole == 1 << w;
+    if (!alone && (whole != 3 || of.grains[w] <= reach)) continue;
+    const double one = fmax(of.grains[w], 1.0);
+    to.of[1 - w] = fmin(reach / one * reach, MOST_REACH);
+    to.of[w] = fmax(of.grains[w], fmin(reach / to.of[1 - w] * reach, MOST_REACH));
+  }
+  weigh(of, to);
+  return to;
+}
+
+/* Says the same where the residues of some operands, by bits, stay as they are. */
+static __device__ __forceinline__ Reaches reaches_beside(const Both &of,
+                                                         const mmci_residue_seen *const (&seen)[2],
+                                                         int32_t kept, double reach) {
+  Reaches to = {{0, 0}, 0, 0, 0};
+  for (int w = 0; w < 2; w++) {
+    if ((kept >> w & 1) == 0) continue;
+    to.of[w] = seen[w]->reach;
+    to.whole |= seen[w]->whole << w;
+  }
+  for (int w = 0; w < 2; w++) {
+    if ((kept >> w & 1) != 0) continue;
+    to.of[w] = fmin(reach / to.of[1 - w] * reach, MOST_REACH);
+    if (of.grains[w] <= to.of[w]) to.whole |= 1 << w;
+  }
+  weigh(of, to);
+  if (kept == 3 && to.of[0] * to.of[1] > reach * reach) {
+    to.off = UNFIT;
     to.least = 0;
   }
   return to;
@@ -279,27 +314,45 @@ static __device__ __forceinline__ double reach_for(double spread, double peak, d
   return 0x1p53 * (one_sign ? fmin(mixed, alike) : mixed);
 }
 
-/* Finds the fewest moduli that do, 0 when there are not enough, and what rows are scaled to. */
-static __device__ __forceinline__ int moduli_for(const mmci_residue_state &state, double k,
-                                                 double needed, const Asked &asked,
-                                                 const mmci_moduli *moduli, double (&reach)[2],
-                                                 int32_t &whole) {
-  const double grains[2] = {(double)__int_as_float((int)state.grains[0]),
-                            (double)__int_as_float((int)state.grains[1])};
-  const double sums[2] = {sqrt(k * fmin(1.0, (double)__int_as_float((int)state.evens[0]))),
-                          sqrt(k * fmin(1.0, (double)__int_as_float((int)state.evens[1])))};
-  for (int count = FEWEST; count <= asked.room; count++)
-    for (int kept = 0; kept < 4; kept++) {
-      const Reaches found = reaches_of(kept, moduli->reach[count], grains, sums, k);
-      const bool holds =
-          asked.tolerance > 0 ? found.off + 3 * 0x1p-52 <= asked.tolerance : found.least >= needed;
-      if (!holds) continue;
-      reach[0] = found.of[0];
-      reach[1] = found.of[1];
-      whole = kept;
-      return count;
+/* How a product is computed. */
+struct Way {
+  int32_t planes; /* 0 where there are not enough moduli */
+  int32_t kept;   /* as in mmci_residue_state */
+  Reaches to;
+};
+
+static __device__ __forceinline__ bool holds(const Reaches &to, double needed, const Asked &asked) {
+  return asked.tolerance > 0 ? to.off + 3 * 0x1p-52 <= asked.tolerance : to.least >= needed;
+}
+
+/* Finds the fewest moduli that do. Residues that are there are kept where that takes no more. */
+static __device__ __forceinline__ Way way_for(const mmci_residue_seen *const (&seen)[2], double k,
+                                              double needed, const Asked &asked,
+                                              const mmci_moduli *moduli) {
+  Both of = {k, {0, 0}, {0, 0}};
+  for (int w = 0; w < 2; w++) {
+    of.grains[w] = float_of(seen[w]->grain);
+    of.sums[w] = sqrt(k * fmin(1.0, float_of(seen[w]->even)));
+  }
+  Way way = {0, 0, {{0, 0}, 0, 0, 0}};
+  const int step = asked.alike ? 3 : 1; /* B has no scale of its own there */
+  for (int count = FEWEST; count <= asked.room && way.planes == 0; count++)
+    for (int32_t whole = 0; whole < 4 && way.planes == 0; whole += step) {
+      way.to = reaches_of(of, whole, moduli->reach[count]);
+      if (asked.alike && way.to.of[0] != way.to.of[1]) continue;
+      if (holds(way.to, needed, asked)) way.planes = count;
     }
-  return 0;
+  for (int32_t kept = 3; kept > 0; kept--) {
+    if ((asked.shared & kept) != kept || (asked.alike && kept != 3)) continue;
+    int most = way.planes > 0 ? way.planes : asked.room;
+    for (int w = 0; w < 2; w++)
+      if ((kept >> w & 1) != 0 && seen[w]->planes < most) most = seen[w]->planes;
+    for (int count = FEWEST; count <= most; count++) {
+      const Reaches beside = reaches_beside(of, seen, kept, moduli->reach[count]);
+      if (holds(beside, needed, asked)) return {count, kept, beside};
+    }
+  }
+  return way;
 }
 
 /* Each block adds up a part of the k's; the last one decides. */
@@ -331,23 +384,30 @@ __global__ void __launch_bounds__(SAMPLE_THREADS)
   const double pairs = sampled(a) * sampled(b);
   spread = pairs > 0 ? spread * (double)a.of.k / pairs : 1;
   const int64_t m = a.of.rows, n = b.of.rows;
-  const bool most_left = 2 * (state->rows_left * n + state->cols_left * m) >= m * n;
-  const double peak =
-      sqrt((double)__int_as_float((int)state->peaks[0]) * __int_as_float((int)state->peaks[1]));
-  const bool one_sign = state->mixed == 0 && (double)m * (double)n >= WHOLE_SUMS;
-  const double k = (double)a.of.k;
-  int planes = asked.fixed;
-  int32_t whole = 0;
-  double reach[2] = {moduli->reach[planes], moduli->reach[planes]};
-  if (planes == 0) {
+  mmci_residue_seen *const seen[2] = {a.of.seen, b.of.seen};
+  const mmci_residue_seen *const known[2] = {seen[0], seen[1]};
+  const bool most_left = 2 * (seen[0]->left * n + seen[1]->left * m) >= m * n;
+  const double peak = sqrt(float_of(seen[0]->peak) * float_of(seen[1]->peak));
+  const bool one_sign =
+      seen[0]->mixed == 0 && seen[1]->mixed == 0 && (double)m * (double)n >= WHOLE_SUMS;
+  const double k = (double)a.of.k, reach = moduli->reach[asked.fixed];
+  Way way = {asked.fixed, 0, {{reach, reach}, 0, 0, 0}};
+  if (way.planes == 0) {
     const double needed = reach_for(spread, fmax(peak, 1.0), k, one_sign);
-    planes = moduli_for(*state, k, needed, asked, moduli, reach, whole);
+    way = way_for(known, k, needed, asked, moduli);
   }
-  state->reach[0] = reach[0];
-  state->reach[1] = reach[1];
-  state->whole = whole;
+  if (most_left) way.planes = 0;
+  for (int w = 0; w < 2; w++) {
+    if (way.planes == 0 || (way.kept >> w & 1) != 0) continue;
+    seen[w]->planes = way.planes;
+    seen[w]->reach = way.to.of[w];
+    seen[w]->whole = way.to.whole >> w & 1;
+  }
+  state->rows_left = seen[0]->left;
+  state->cols_left = seen[1]->left;
+  state->kept = way.kept;
   state->spread = spread;
-  state->planes = most_left ? 0 : planes;
+  state->planes = way.planes;
 }
 
 /* ---- splitting
@@ -415,10 +475,9 @@ template <class Element>
 static __device__ __forceinline__ double scale_of(const Split &s, int64_t row, bool write) {
   if (sizeof(Element) != 8 || Element(0.5) == Element(0) || row >= s.to.rows) return 0;
   mmci_residue_row *r = s.to.row + row;
-  const double reach = s.state->reach[s.which];
-  const double scale = (s.state->whole >> s.which & 1) != 0
-                           ? mmci_whole_scale(r->squares, reach)
-                           : mmci_residue_scale(r->squares, reach, s.to.k);
+  const double reach = s.to.seen->reach;
+  const double scale = s.to.seen->whole != 0 ? mmci_whole_scale(r->squares, reach)
+                                             : mmci_residue_scale(r->squares, reach, s.to.k);
   if (write) {
     double unit[2];
     mmci_inverse(scale, unit);
@@ -447,7 +506,7 @@ __global__ void __launch_bounds__(THREADS) residues_split_along(Split s) {
   };
   __shared__ mmci_modulus moduli[MMCI_MODULI];
   const int planes = planes_of<DIGITS>(s);
-  if (planes == 0) return;
+  if (planes == 0 || (s.state->kept >> s.which & 1) != 0) return;
   if (!DIGITS) load_moduli(moduli, s, planes);
   const int lane = threadIdx.x % 32;
   const int64_t row = blockIdx.x, stride = s.to.rows * s.to.lines * MMCI_LINE;
@@ -482,7 +541,7 @@ __global__ void __launch_bounds__(SPLIT_THREADS) residues_split_across(Split s) 
   enum { WORDS = 8 }; /* a thread's, of a plane */
   __shared__ mmci_modulus moduli[MMCI_MODULI];
   const int planes = planes_of<DIGITS>(s);
-  if (planes == 0) return;
+  if (planes == 0 || (s.state->kept >> s.which & 1) != 0) return;
   if (!DIGITS) load_moduli(moduli, s, planes);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int64_t row = (int64_t)blockIdx.x * ROWS + lane, line = blockIdx.y;
@@ -618,16 +677,14 @@ extern "C" mmc_status mmci_residues_range(cudaStream_t stream, const mmci_residu
   if (product->gemm.dtype != MMC_F64)
     return range_of_integers(stream, product, operand, x, ld, across, error);
   const mmci_residue_operand of = *operand;
-  int32_t *left = operand == &product->a ? &product->state->rows_left : &product->state->cols_left;
   const double *from = static_cast<const double *>(x);
-  const Judged judged = {left, product->state, operand == &product->b,
-                         product->fixed > 0 || product->tolerance > 0};
+  const bool fixed = product->fixed > 0 || product->tolerance > 0;
   if (across)
     MMCI_CUDA_TRY(mmci_launch(residues_range_across, dim3((unsigned)blocks_of(of.rows, ROWS)),
-                              dim3(THREADS), 0, stream, of, from, ld, judged));
+                              dim3(THREADS), 0, stream, of, from, ld, fixed));
   else
     MMCI_CUDA_TRY(mmci_launch(residues_range_along, dim3((unsigned)of.rows), dim3(THREADS), 0,
-                              stream, of, from, ld, judged));
+                              stream, of, from, ld, fixed));
   return MMC_OK;
 }
 
@@ -642,12 +699,14 @@ extern "C" mmc_status mmci_residues_choose(cudaStream_t stream, const mmci_resid
   }
   const Samples left = {product->a, static_cast<const double *>(a), g->a.ld, g->a.trans},
                 right = {product->b, static_cast<const double *>(b), g->b.ld, !g->b.trans};
+  const Asked asked = {product->fixed, product->planes, product->tolerance,
+                       product->alike && (product->shared & 1) != 0 ? 3 : product->shared,
+                       product->alike};
   const int64_t blocks = blocks_of(g->k, SAMPLE_THREADS);
   const int64_t most = sizeof product->state->partial / sizeof *product->state->partial;
   MMCI_CUDA_TRY(mmci_launch(residues_choose, dim3((unsigned)(blocks < most ? blocks : most)),
                             dim3(SAMPLE_THREADS), 0, stream, left, right, product->state,
-                            product->moduli,
-                            Asked{product->fixed, product->planes, product->tolerance}));
+                            product->moduli, asked));
   return MMC_OK;
 }
 
