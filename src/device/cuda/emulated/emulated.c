@@ -32,6 +32,8 @@ struct mmci_emulated {
   unsigned char *memory; /* rows, counts, then parts */
   size_t zeroed_bytes;   /* bytes at the beginning that are zeroed before every product */
   maps halves, bytes;    /* bytes are there where they are tried */
+  bool alike;            /* B is A, and so are its parts */
+  mmci_emulated_operand own_b;
 };
 
 const char *mmci_emulated_name(mmci_emulated_kind kind) {
@@ -132,6 +134,7 @@ static mmc_status take_memory(mmci_emulated *x, mmci_error *error) {
   x->zeroed_bytes = (size_t)(at - x->memory);
   a->parts = (uint32_t *)at;
   b->parts = (uint32_t *)(at + parts_bytes(a));
+  x->own_b = *b;
   mmc_status status = describe_operands(x, MMCI_HALVES, &x->halves, error);
   if (status != MMC_OK || !x->product.bytes) return status;
   return describe_operands(x, MMCI_INT8, &x->bytes, error);
@@ -159,6 +162,19 @@ void mmci_emulated_release(mmci_emulated *emulated) {
   free(emulated);
 }
 
+bool mmci_emulated_share_own(mmci_emulated *x, bool alike) {
+  mmci_emulated_product *p = &x->product;
+  const mmci_gemm *g = &p->gemm;
+  mmci_error ignored;
+  const bool may = alike && g->m == g->n && g->a.ld == g->b.ld && g->a.trans != g->b.trans;
+  p->b = may ? p->a : x->own_b;
+  x->alike = may;
+  mmc_status status = describe_operands(x, MMCI_HALVES, &x->halves, &ignored);
+  if (status == MMC_OK && p->bytes) status = describe_operands(x, MMCI_INT8, &x->bytes, &ignored);
+  if (status == MMC_OK || !may) return may;
+  return mmci_emulated_share_own(x, false);
+}
+
 /* ---- working --------------------------------------------------------------------------------- */
 
 /* Splits both operands, then multiplies: kernels do nothing where the device finds that nothing is
@@ -170,7 +186,7 @@ static mmc_status multiply_parts(cudaStream_t stream, const mmci_emulated *emula
   const mmci_gemm *g = &p->gemm;
   const bool bytes = kind == MMCI_INT8;
   mmc_status status = mmci_emulated_split(stream, p, &p->a, bytes, a, g->a.ld, g->a.trans, error);
-  if (status == MMC_OK)
+  if (status == MMC_OK && !emulated->alike)
     status = mmci_emulated_split(stream, p, &p->b, bytes, b, g->b.ld, !g->b.trans, error);
   if (status != MMC_OK) return status;
   return mmci_emulated_multiply(stream, p, kind, &as->a, &as->b, emulated->multiprocessors, c,

@@ -38,6 +38,10 @@ mmc_status mmci_emulated_prepare(const mmci_gemm *gemm, mmci_emulated_kind kind,
                                  int multiprocessors, mmci_emulated **out, mmci_error *error);
 void mmci_emulated_release(mmci_emulated *emulated);
 
+/* Says that B is A, transposed, at the same address, so that its parts are those of A; or, with
+ * false, that it need not be. Returns whether they are. */
+bool mmci_emulated_share_own(mmci_emulated *emulated, bool alike);
+
 /* Enqueues C = A B or C += A B, as prepared; addresses are in device memory, aligned to 4 bytes. */
 mmc_status mmci_emulated_enqueue(cudaStream_t stream, const mmci_emulated *emulated, const float *a,
                                  const float *b, float *c, mmci_error *error);

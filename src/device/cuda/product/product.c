@@ -503,6 +503,8 @@ uint64_t mmci_cuda_scratch_bytes(const mmci_device *device, const mmci_gemm *gem
 }
 
 bool mmci_cuda_share(mmci_kernel *kernel, int which, const mmci_kernel *from, int of) {
+  if (kernel->kind == EMULATED)
+    return which == 1 && mmci_emulated_share_own(kernel->emulated, from == kernel && of == 0);
   if (kernel->kind != RESIDUES || (from != NULL && from->kind != RESIDUES)) return false;
   return mmci_residues_share(kernel->residues, which, from != NULL ? from->residues : NULL, of);
 }

@@ -296,11 +296,13 @@ bool mmci_residues_share(mmci_residues *x, int which, const mmci_residues *from,
   mmci_residue_product *p = &x->product;
   p->shared &= ~(1 << which);
   if (which == 1) p->alike = false;
-  *(which == 0 ? &p->a : &p->b) = x->own[which].operand;
-  *(which == 0 ? &x->a : &x->b) = x->own[which].map;
+  const made *own = which == 0 ? &x->own[0] : &x->own[1];
+  *(which == 0 ? &p->a : &p->b) = own->operand;
+  *(which == 0 ? &x->a : &x->b) = own->map;
   if (from == NULL) return false;
   const mmci_gemm *g = &p->gemm, *h = &from->product.gemm;
-  const mmci_residue_operand *mine = &x->own[which].operand, *theirs = &from->own[of].operand;
+  const mmci_residue_operand *mine = &own->operand,
+                             *theirs = of == 0 ? &from->product.a : &from->product.b;
   if (g->dtype != MMC_F64 || h->dtype != MMC_F64 || g->batch > 1 || h->batch > 1 ||
       p->planes != from->product.planes || p->fixed != from->product.fixed ||
       p->tolerance != from->product.tolerance || mine->rows != theirs->rows ||
