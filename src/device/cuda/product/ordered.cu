@@ -278,6 +278,8 @@ static __device__ __forceinline__ bool settle(Word &x) {
   return x != before;
 }
 
+enum { SETTLED = 4 }; /* parts of a thread */
+
 /* Matrices are batch x rows lines of cols words. What is right already is not written. A thread
  * takes as many neighbours as 16 bytes have where lines begin at multiples of 16 bytes. */
 template <typename Word, typename Type, int EACH>
@@ -297,6 +299,28 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int e = 0; e < EACH; e++) changed |= settle<Word, Type>(part.x[e]);
     if (changed) *place = part;
+  }
+}
+
+/* The same of words without gaps, with some reads of a thread under way at once, and no divisions,
+ * which take longer than memory does. */
+template <typename Word, typename Type, int EACH>
+__global__ void __launch_bounds__(THREADS) settle_words(int64_t count, Word *c) {
+  struct alignas(EACH * sizeof(Word)) Part {
+    Word x[EACH];
+  };
+  const int64_t first = (int64_t)blockIdx.x * (SETTLED * THREADS) + threadIdx.x;
+  Part *parts = reinterpret_cast<Part *>(c) + first;
+  Part part[SETTLED] = {};
+#pragma unroll
+  for (int p = 0; p < SETTLED; p++)
+    if (first + p * THREADS < count) part[p] = parts[p * THREADS];
+#pragma unroll
+  for (int p = 0; p < SETTLED; p++) {
+    bool changed = false;
+#pragma unroll
+    for (int e = 0; e < EACH; e++) changed |= settle<Word, Type>(part[p].x[e]);
+    if (changed) parts[p * THREADS] = part[p];
   }
 }
 
@@ -322,6 +346,12 @@ static mmc_status launch_settle(cudaStream_t stream, const mmci_gemm *gemm, void
                 blocks = (count + THREADS - 1) / THREADS;
   const dim3 grid((unsigned)(blocks < most ? blocks : most));
   Word *words = static_cast<Word *>(c);
+  if (rows == 1 && batch == 1 && parts && count <= SETTLED * THREADS * (int64_t)INT32_MAX) {
+    const dim3 all((unsigned)((count + SETTLED * THREADS - 1) / (SETTLED * THREADS)));
+    MMCI_CUDA_TRY(
+        mmci_launch(settle_words<Word, Type, EACH>, all, dim3(THREADS), 0, stream, count, words));
+    return MMC_OK;
+  }
   if (parts)
     MMCI_CUDA_TRY(mmci_launch(settle_result<Word, Type, EACH>, grid, dim3(THREADS), 0, stream, rows,
                               cols, ld, stride, batch, words));
