@@ -167,6 +167,7 @@ bool mmci_emulated_share_own(mmci_emulated *x, bool alike) {
   const mmci_gemm *g = &p->gemm;
   mmci_error ignored;
   const bool may = alike && g->m == g->n && g->a.ld == g->b.ld && g->a.trans != g->b.trans;
+  if (may == x->alike) return may;
   p->b = may ? p->a : x->own_b;
   x->alike = may;
   mmc_status status = describe_operands(x, MMCI_HALVES, &x->halves, &ignored);
