@@ -378,7 +378,7 @@ static int check_result(cli_call *call, multiplication *job) {
   const char *precision = job->plan_options.precision;
   const bool is_fast = precision != NULL && strcmp(precision, "fast") == 0;
   int result = cli_residual_compute(call, &job->factors, &job->result, job->exponents, is_fast,
-                                    CHECK_SEED, &job->residual);
+                                    mmc_plan_error_bound(job->plan), CHECK_SEED, &job->residual);
   cli_stage_end(call);
   if (result != CLI_DONE) return result;
   if (!job->residual.meaningful) {

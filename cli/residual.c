@@ -7,7 +7,8 @@
  * and d is measured against the greater of y and noise_1; for normal factors the two are alike. The
  * tolerance is 4 eps (the sum of all k, and 1 a factor), twice that for complex numbers. f16 and
  * bf16 are summed in f32, so eps is that of f32, and 4 of their own eps a factor go to the rounding
- * of what the products give; so do 4 of the eps of TF32 to that of what fast products take.
+ * of what the products give; so do 4 of the eps of TF32 to that of what fast products take, and 4
+ * sqrt(k) of a tolerance to what that allows a product.
  *
  * Where a factor, or a group, is an inverse, y = A^-1 x comes from the library, as a chain of that
  * factor and a vector. It is refined with x - A y in double precision, and the backward error
@@ -104,7 +105,7 @@ static double relative(const entry *product, const entry *y, int64_t m) {
   return difference == 0 ? 0 : difference / scale;
 }
 
-static double tolerance_of(const mmc_chain *chain, bool is_fast) {
+static double tolerance_of(const mmc_chain *chain, bool is_fast, double bound) {
   const double tf32_epsilon = 0x1p-10;
   mmc_dtype dtype = mmc_chain_dtype(chain);
   const int64_t *dims = mmc_chain_dims(chain);
@@ -120,7 +121,10 @@ static double tolerance_of(const mmc_chain *chain, bool is_fast) {
   double rounding = (is_double ? DBL_EPSILON : (double)FLT_EPSILON) * sum;
   if (cli_is_half(dtype)) rounding += cli_half_epsilon(dtype) * (double)n;
   if (is_fast && (dtype == MMC_F32 || dtype == MMC_C64)) rounding += tf32_epsilon * (double)n;
-  return (dtype == MMC_C64 || dtype == MMC_C128 ? 8 : 4) * rounding;
+  const double tolerance = (dtype == MMC_C64 || dtype == MMC_C128 ? 8 : 4) * rounding;
+  double longest = 1; /* the noise of a sum of k terms is the lengths over sqrt(k) */
+  for (int64_t i = 1; i < n; i++) longest = fmax(longest, (double)dims[i]);
+  return bound > tolerance ? tolerance + 4 * bound * sqrt(longest) : tolerance;
 }
 
 /* What checking one chain needs. */
@@ -341,7 +345,8 @@ static double elements_of(const mmc_chain *chain) {
 }
 
 int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_matrix *result,
-                         const int64_t *exponents, bool is_fast, uint64_t seed, cli_residual *out) {
+                         const int64_t *exponents, bool is_fast, double bound, uint64_t seed,
+                         cli_residual *out) {
   const mmc_chain *chain = factors->chain;
   const int64_t *dims = mmc_chain_dims(chain);
   int64_t longest = 1, batch = chains_with_elements(chain, result);
@@ -351,7 +356,7 @@ int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_m
   if (memory == NULL)
     return cli_fail_memory(call, "three vectors to check with take",
                            3 * sizeof(entry) * (double)longest);
-  cli_residual residual = {.tolerance = tolerance_of(chain, is_fast), .chains = batch};
+  cli_residual residual = {.tolerance = tolerance_of(chain, is_fast, bound), .chains = batch};
   tally read = {.call = call, .total = elements_of(chain)};
   checking c = {.factors = factors,
                 .longest = longest,

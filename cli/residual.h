@@ -18,11 +18,13 @@ typedef struct cli_residual {
 } cli_residual;
 
 /* Computes the residual for a normal t from seed. is_fast says that products may be those of TF32,
- * where there are such. Where exponents is not NULL, the product of chain
- * b is its result times 2^exponents[b]. Returns CLI_DONE, or the exit status after saying what is
- * wrong. The caller judges a residual that is not `value <= tolerance`. */
+ * where there are such, and bound what a tolerance lets the result be off by, as a part of the
+ * product of the factors' lengths; NaN without one. Where exponents is not NULL, the product of
+ * chain b is its result times 2^exponents[b]. Returns CLI_DONE, or the exit status after saying
+ * what is wrong. The caller judges a residual that is not `value <= tolerance`. */
 int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_matrix *result,
-                         const int64_t *exponents, bool is_fast, uint64_t seed, cli_residual *out);
+                         const int64_t *exponents, bool is_fast, double bound, uint64_t seed,
+                         cli_residual *out);
 
 /* Counts the chains that have NaN or infinity in their result though their factors hold none. */
 int64_t cli_count_overflows(const cli_factors *factors, const mmc_matrix *result);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -224,8 +225,8 @@ static int execute(cli_call *call, multiplication *m) {
 /* Checks what all ranks have written, on rank 0. */
 static mmc_status check_result(void *user, const mmc_matrix *result) {
   multiplication *m = user;
-  m->failed =
-      cli_residual_compute(m->call, &m->factors, result, NULL, false, CHECK_SEED, &m->residual);
+  m->failed = cli_residual_compute(m->call, &m->factors, result, NULL, false, NAN, CHECK_SEED,
+                                   &m->residual);
   if (m->failed != CLI_DONE) return MMC_E_DEVICE;
   if (!m->residual.meaningful) {
     fprintf(stderr, "relative residual: not meaningful, as the factors hold NaN or infinity\n");

@@ -61,17 +61,17 @@ static void release(product *p) {
   mmc_context_destroy(p->context);
 }
 
-static cli_residual residual_of_precision(const product *p, bool is_fast) {
+static cli_residual residual_within(const product *p, bool is_fast, double bound) {
   cli_call call = {.context = p->context};
   cli_residual residual;
   assert_int_equal(
-      cli_residual_compute(&call, &p->factors, &p->result, NULL, is_fast, SEED, &residual),
+      cli_residual_compute(&call, &p->factors, &p->result, NULL, is_fast, bound, SEED, &residual),
       CLI_DONE);
   return residual;
 }
 
 static cli_residual residual_of(const product *p) {
-  return residual_of_precision(p, false);
+  return residual_within(p, false, NAN);
 }
 
 static bool passes(const product *p) {
@@ -295,7 +295,7 @@ static void exponents_are_checked(void **state) {
     if (wrong == 2) exponents[0] -= 100000;
     if (wrong == 3) ((double *)p.result.data)[17] *= 1.001;
     assert_int_equal(
-        cli_residual_compute(&call, &p.factors, &p.result, exponents, false, SEED, &residual),
+        cli_residual_compute(&call, &p.factors, &p.result, exponents, false, NAN, SEED, &residual),
         CLI_DONE);
     assert_true(residual.meaningful && (residual.value <= residual.tolerance) == (wrong == 0));
     if (wrong == 1) exponents[1]--;
@@ -317,12 +317,44 @@ static void fast_products_pass(void **state) {
   multiply(&p);
   for (int64_t i = 0; i < p.factors.n; i++)
     cli_random_fill_factor(p.factors.chain, i, SEED, p.factors.matrices[i].data, NULL, NULL);
-  cli_residual fast = residual_of_precision(&p, true), native = residual_of(&p);
+  cli_residual fast = residual_within(&p, true, NAN), native = residual_of(&p);
   assert_true(fast.value == native.value && fast.value <= fast.tolerance);
   assert_true(native.value > native.tolerance);
   ((float *)p.result.data)[17] += 100;
-  fast = residual_of_precision(&p, true);
+  fast = residual_within(&p, true, NAN);
   assert_true(fast.value > fast.tolerance);
+  release(&p);
+}
+
+/* Every element is off by a tolerance's part of the lengths of its row and column, some up and some
+ * down: it passes for that tolerance, for no smaller one and without one, and ten thousand times as
+ * much does not pass. */
+static void products_within_a_tolerance_pass(void **state) {
+  (void)state;
+  enum { M = 60, K = 300, N = 50 };
+  const double tolerance = 1e-6;
+  product p = make("f64:60x300x50");
+  const double *a = p.factors.matrices[0].data, *b = p.factors.matrices[1].data;
+  double rows[M] = {0}, columns[N] = {0};
+  for (int l = 0; l < K; l++) {
+    for (int i = 0; i < M; i++) rows[i] += a[i * K + l] * a[i * K + l];
+    for (int j = 0; j < N; j++) columns[j] += b[l * N + j] * b[l * N + j];
+  }
+  cli_random random = cli_random_start(SEED, 9);
+  for (int by = 0; by < 2; by++) {
+    double *result = p.result.data;
+    for (int i = 0; i < M; i++)
+      for (int j = 0; j < N; j++) {
+        const double sign = cli_random_normal(&random) < 0 ? -1 : 1;
+        result[i * N + j] += sign * tolerance * (by == 0 ? 1 : 1e4) * sqrt(rows[i] * columns[j]);
+      }
+    const cli_residual with = residual_within(&p, false, tolerance), none = residual_of(&p);
+    const cli_residual less = residual_within(&p, false, tolerance / 1000);
+    assert_true(with.value == none.value && (with.value <= with.tolerance) == (by == 0));
+    assert_true(none.value > none.tolerance && less.value > less.tolerance);
+    /* A bound that rounding is within anyway loosens nothing. */
+    assert_true(residual_within(&p, false, 1e-14).tolerance == none.tolerance);
+  }
   release(&p);
 }
 
@@ -340,6 +372,7 @@ int main(void) {
       cmocka_unit_test(integers_over_a_semiring_are_compared),
       cmocka_unit_test(exponents_are_checked),
       cmocka_unit_test(fast_products_pass),
+      cmocka_unit_test(products_within_a_tolerance_pass),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
