@@ -80,9 +80,13 @@ int cli_fail_write(const cli_call *call, mmc_status status, const char *where);
 /* Returns CLI_DONE when path may be written, else CLI_BAD after saying why not. It creates nothing,
  * and is called to find out before the work is done. option is "-o" or the like. */
 int cli_check_output(const cli_call *call, const char *option, const char *path);
+/* Returns CLI_DONE unless the ending of a name says a format of others, as r.csv does, in which no
+ * matrix is written; else CLI_BAD after saying which endings there are. Any other ending is that
+ * of an .npy file. */
+int cli_check_ending(cli_call *call, const char *option, const char *name);
 /* Returns CLI_DONE when a matrix of so many dimensions may be written in the format of its name,
- * else CLI_BAD after saying why not: a file with other members is not replaced, and not every
- * format has every dtype. */
+ * else CLI_BAD after saying why not: it has no ending of others' formats, a file with other members
+ * is not replaced, and not every format has every dtype. */
 int cli_check_matrix_output(cli_call *call, const char *option, const char *name, mmc_dtype dtype,
                             int ndim);
 /* Writes a batch of matrices as an array of that shape to a file, as mmc_file_write_stack() does.

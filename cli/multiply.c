@@ -406,14 +406,25 @@ static int check_result(cli_call *call, multiplication *job) {
 
 /* ---- after ----------------------------------------------------------------------------------- */
 
-/* Writes the exponents in the shape of the stack, of one chain as a number. */
-static int write_exponents(cli_call *call, const multiplication *job) {
-  const cli_factors *factors = &job->factors;
-  if (job->exponents == NULL) return CLI_DONE;
+/* Returns how many dimensions the exponents have: those of the stack, none for one chain. */
+static int exponents_ndim(const cli_factors *factors) {
   const int64_t last = factors->count - 1;
   const int vectors =
       (mmc_file_ndim(factors->files[0]) == 1) + (mmc_file_ndim(factors->files[last]) == 1);
-  const int ndim = factors->result_ndim - (2 - vectors);
+  return factors->result_ndim - (2 - vectors);
+}
+
+static int check_exponents(cli_call *call, const multiplication *job) {
+  if (job->exponents_name == NULL) return CLI_DONE;
+  return cli_check_matrix_output(call, "--scaled", job->exponents_name, MMC_I64,
+                                 exponents_ndim(&job->factors));
+}
+
+/* Writes the exponents in the shape of the stack, of one chain as a number. */
+static int write_exponents(cli_call *call, const multiplication *job) {
+  const cli_factors *factors = &job->factors;
+  if (job->exponents_name == NULL) return CLI_DONE;
+  const int ndim = exponents_ndim(factors);
   const mmc_matrix matrix = {.data = job->exponents, .rows = 1, .cols = 1, .stride = 1};
   return cli_matrix_save(call, "--scaled", job->exponents_name, MMC_I64, &matrix,
                          mmc_chain_batch(factors->chain), ndim, factors->result_shape);
@@ -510,6 +521,7 @@ static int multiply_files(cli_call *call, multiplication *job, int count, char *
   if (result != CLI_DONE) return result;
   result = cli_factors_open(call, count, arguments, true, job->rule, &job->factors);
   if (result == CLI_DONE) result = check_output(call, job);
+  if (result == CLI_DONE) result = check_exponents(call, job);
   if (result == CLI_DONE && job->check) result = check_claims(call, job);
   if (result == CLI_DONE) result = make_plan(call, job);
   if (result == CLI_DONE) result = allocate_result(call, job);

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -306,11 +307,49 @@ static int discard(void *user, const char *bytes, size_t size) {
   return 0;
 }
 
+/* Writes "a, b or c", the endings of the formats that are here. */
+static void list_endings(cli_call *call, char *out, size_t size) {
+  char endings[128] = "";
+  mmc_file_format_info info;
+  size_t length = 0;
+  for (int f = 0; mmc_file_format_describe(call->context, f, &info) == MMC_OK; f++)
+    if (info.available && length + strlen(info.extensions) + 2 < sizeof endings)
+      length += (size_t)snprintf(endings + length, sizeof endings - length, "%s ", info.extensions);
+  out[0] = '\0';
+  size_t used = 0;
+  char *rest = NULL;
+  for (const char *e = strtok_r(endings, " ", &rest); e != NULL && used < size;) {
+    const char *next = strtok_r(NULL, " ", &rest);
+    const char *between = used == 0 ? "" : next == NULL ? " or " : ", ";
+    used += (size_t)snprintf(out + used, size - used, "%s%s", between, e);
+    e = next;
+  }
+}
+
+int cli_check_ending(cli_call *call, const char *option, const char *name) {
+  static const char *const foreign[] = {
+      ".csv",     ".tsv",   ".txt", ".json", ".xls",    ".xlsx", ".parquet",
+      ".feather", ".arrow", ".pt",  ".pth",  ".pickle", ".pkl",  ".onnx",
+      ".nc",      ".zarr",  ".zip", ".gz",   ".bz2",    ".xz",   ".zst"};
+  const char *ending = strrchr(name, '.');
+  if (ending == NULL || mmc_file_format(name, NULL) != NULL) return CLI_DONE;
+  for (size_t f = 0; f < sizeof foreign / sizeof foreign[0]; f++) {
+    if (strcasecmp(ending, foreign[f]) != 0) continue;
+    char endings[128];
+    list_endings(call, endings, sizeof endings);
+    return cli_fail(call, CLI_BAD, "%s: expected a name that ends with %s, got '%s'", option,
+                    endings, name);
+  }
+  return CLI_DONE;
+}
+
 int cli_check_matrix_output(cli_call *call, const char *option, const char *name, mmc_dtype dtype,
                             int ndim) {
+  int result = cli_check_ending(call, option, name);
+  if (result != CLI_DONE) return result;
   char *path = cli_file_part(name), where[16];
   if (path == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
-  int result = cli_check_output(call, option, path);
+  result = cli_check_output(call, option, path);
   free(path);
   if (result != CLI_DONE) return result;
   /* An array without elements says whether the format has such a dtype and shape. */

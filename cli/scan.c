@@ -277,6 +277,12 @@ static int check_options(cli_call *call, const scanning *job) {
   return CLI_DONE;
 }
 
+static int check_exponents(cli_call *call, const scanning *job) {
+  if (job->exponents_name == NULL) return CLI_DONE;
+  return cli_check_matrix_output(call, "--scaled", job->exponents_name, MMC_I64,
+                                 mmc_file_ndim(job->file) - 2);
+}
+
 /* Writes the exponents in the shape of the products. */
 static int write_exponents(cli_call *call, const scanning *job) {
   if (job->exponents_name == NULL) return CLI_DONE;
@@ -294,6 +300,7 @@ static int scan_file(cli_call *call, scanning *job, int count, char **arguments)
   if (result == CLI_DONE) result = read_stack(call, job);
   if (result == CLI_DONE) result = read_initial(call, job);
   if (result == CLI_DONE) result = check_output(call, job);
+  if (result == CLI_DONE) result = check_exponents(call, job);
   if (result == CLI_DONE) result = prepare(call, job);
   if (result == CLI_DONE) result = compute(call, job);
   if (result == CLI_DONE) result = write_exponents(call, job);

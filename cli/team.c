@@ -182,7 +182,7 @@ static int check_arguments(cli_call *call, const multiplication *m) {
   const char *format = mmc_file_format(job->output, NULL);
   if (format != NULL && strcmp(format, "npy") != 0)
     return cli_fail(call, CLI_BAD, "-o: %s: all ranks write .npy, not %s", job->output, format);
-  return CLI_DONE;
+  return cli_check_ending(call, "-o", job->output);
 }
 
 static int open_files(cli_call *call, multiplication *m, int count, char **arguments) {

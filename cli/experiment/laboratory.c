@@ -9,10 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include "../timing.h"
-
-static const double SAVE_S = 5; /* seconds between two times at which results are written */
+#include <unistd.h>
 
 double cli_unix_s(void) {
   struct timespec t;
@@ -37,11 +34,26 @@ static void name_machine(cli_laboratory *x) {
   x->is_gpu = strncmp(x->device, "cuda", 4) == 0;
 }
 
+static int fail_file(cli_laboratory *x, int code) {
+  return cli_fail(x->call, CLI_BAD, "-o: %s/results.jsonl: cannot write: %s", x->directory,
+                  strerror(code));
+}
+
+/* Empties results.jsonl, or makes it. */
+static int open_kept(cli_laboratory *x) {
+  char path[4096];
+  int length = snprintf(path, sizeof path, "%s/results.jsonl", x->directory);
+  if (length < 0 || (size_t)length >= sizeof path) return fail_file(x, ENAMETOOLONG);
+  x->kept.file = fopen(path, "we");
+  return x->kept.file != NULL ? CLI_DONE : fail_file(x, errno);
+}
+
 int cli_laboratory_open(cli_laboratory *x) {
+  int result = x->directory != NULL ? open_kept(x) : CLI_DONE;
+  if (result != CLI_DONE) return result;
   name_machine(x);
   x->results = open_memstream(&x->lines, &x->size);
   if (x->results == NULL) return cli_fail_memory(x->call, "the results take", 1 << 16);
-  x->saved_s = cli_now_s();
   x->line = (cli_stream){.file = x->results};
   x->progress = cli_progress_start(x->call);
   return CLI_DONE;
@@ -50,6 +62,7 @@ int cli_laboratory_open(cli_laboratory *x) {
 void cli_laboratory_close(cli_laboratory *x) {
   cli_energy_close(&x->energy);
   if (x->results != NULL) fclose(x->results);
+  if (x->kept.file != NULL) fclose(x->kept.file);
   free(x->lines);
 }
 
@@ -148,26 +161,24 @@ void cli_line_numbers(cli_laboratory *x, const char *name, const double *values,
 void cli_line_end(cli_laboratory *x) {
   cli_print(&x->line, "}\n");
   if (fflush(x->results) != 0) return;
-  if (cli_now_s() - x->saved_s > SAVE_S) cli_laboratory_save(x);
+  const char *line = x->lines + x->told;
+  const size_t size = x->size - x->told;
+  x->told = x->size;
+  if (x->kept.file != NULL) {
+    cli_stream_write(&x->kept, line, size);
+    cli_stream_flush(&x->kept);
+  }
   if (!x->json) return;
   cli_progress_end(&x->progress);
-  cli_stream_write(&x->call->out, x->lines + x->told, x->size - x->told);
-  x->told = x->size;
+  cli_stream_write(&x->call->out, line, size);
   cli_stream_flush(&x->call->out);
 }
 
 int cli_laboratory_save(cli_laboratory *x) {
-  char path[4096];
-  cli_file file;
-  if (x->directory == NULL) return CLI_DONE;
-  fflush(x->results);
-  x->saved_s = cli_now_s();
-  int length = snprintf(path, sizeof path, "%s/results.jsonl", x->directory);
-  if (length < 0 || (size_t)length >= sizeof path || !cli_file_create(path, &file))
-    return cli_fail(x->call, CLI_BAD, "-o: %s: cannot write: %s", path, strerror(errno));
-  cli_stream_write(&file.stream, x->lines, x->size);
-  if (cli_file_commit(&file)) return CLI_DONE;
-  return cli_fail(x->call, CLI_BAD, "-o: %s: cannot write: %s", path, strerror(errno));
+  if (x->kept.file == NULL) return CLI_DONE;
+  if (x->kept.error == 0 && fsync(fileno(x->kept.file)) != 0 && errno != EINVAL)
+    x->kept.error = errno;
+  return x->kept.error == 0 ? CLI_DONE : fail_file(x, x->kept.error);
 }
 
 void cli_say(cli_laboratory *x, const char *format, ...) {

@@ -21,24 +21,24 @@ typedef struct cli_laboratory {
   char machine[128]; /* "NVIDIA H200" */
   cli_energy energy;
   const char *directory; /* where the results go; NULL means nowhere */
-  double saved_s;        /* when they were last written there */
+  cli_stream kept;       /* results.jsonl there, which has every line as soon as it ends */
   FILE *results;         /* writes to lines */
   char *lines;           /* the results so far, a line of JSON each */
   size_t size;           /* their bytes, after fflush(results) */
-  size_t told;           /* how many of these bytes were printed */
+  size_t told;           /* how many of these bytes were kept and printed */
   cli_stream line;       /* the line that is being written, to results */
   cli_progress progress;
 } cli_laboratory;
 
-/* Names the machine and opens the lines of results. Returns an exit status. */
+/* Names the machine and opens the lines of results, and results.jsonl. Returns an exit status. */
 int cli_laboratory_open(cli_laboratory *laboratory);
 /* Writes the line about the machine; after the meter was opened. command is what was asked for. */
 void cli_laboratory_tell_about(cli_laboratory *laboratory, const char *command);
 void cli_laboratory_close(cli_laboratory *laboratory);
 
 /* Write one line of results: begin, any fields, end. Numbers that are not finite are null, and so
- * are texts that are NULL or "". The end prints the line where --json was asked for.
- */
+ * are texts that are NULL or "". The end writes the line to results.jsonl, so that it stays when
+ * the program is ended in whatever way, and prints it where --json was asked for. */
 void cli_line_begin(cli_laboratory *laboratory, const char *part);
 void cli_line_text(cli_laboratory *laboratory, const char *name, const char *text);
 void cli_line_number(cli_laboratory *laboratory, const char *name, double value);
@@ -48,8 +48,8 @@ void cli_line_truth(cli_laboratory *laboratory, const char *name, bool value);
 void cli_line_numbers(cli_laboratory *laboratory, const char *name, const double *values,
                       int count);
 void cli_line_end(cli_laboratory *laboratory);
-/* Writes all lines so far to results.jsonl; cli_line_end() does so every few seconds, so that
- * little is lost when the program is killed. Returns an exit status. */
+/* Brings results.jsonl to the disk. Returns an exit status, after saying which line was not
+ * written. */
 int cli_laboratory_save(cli_laboratory *laboratory);
 
 /* Prints a line of text where --json was not asked for. */

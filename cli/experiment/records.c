@@ -238,6 +238,14 @@ int cli_records_parse(const cli_call *call, const char *name, const char *text, 
   return result;
 }
 
+/* Cuts off a last line that lacks its end, as that of a program that was killed while it wrote. */
+static void leave_torn_line(cli_buffer *text) {
+  const char last = text->size > 0 ? text->bytes[text->size - 1] : '\n';
+  if (last == '\n' || last == '}') return;
+  while (text->size > 0 && text->bytes[text->size - 1] != '\n') text->size--;
+  text->bytes[text->size] = '\0';
+}
+
 int cli_records_read(const cli_call *call, const char *path, bool required, cli_records *out) {
   FILE *file = fopen(path, "re");
   if (file == NULL) {
@@ -256,6 +264,7 @@ int cli_records_read(const cli_call *call, const char *path, bool required, cli_
   if (result == CLI_DONE && ferror(file))
     result = cli_fail(call, CLI_BAD, "%s: cannot read: %s", path, strerror(errno));
   fclose(file);
+  if (text.bytes != NULL) leave_torn_line(&text);
   if (result == CLI_DONE && text.bytes != NULL)
     result = cli_records_parse(call, path, text.bytes, out);
   cli_buffer_free(&text);

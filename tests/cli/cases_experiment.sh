@@ -69,6 +69,20 @@ env "${environment[@]}" timeout --foreground -s INT 2 "${wrapper[@]}" "$mmchain"
   >said/experiment_stopped 2>said/experiment_stopped.stderr
 holds experiment_stopped_said grep -qx 'mmchain bench: interrupted' said/experiment_stopped.stderr
 holds experiment_stopped_kept cmp said/experiment_stopped stopped/results.jsonl
+holds experiment_stopped_redrawn run report stopped
+# So it is when it is ended: a line is kept before it is printed.
+ended() { # ended SIGNAL
+  env "${environment[@]}" timeout --foreground -s "$1" 1 "${wrapper[@]}" "$mmchain" bench --experiment tee-acm2 --on ref \
+    --meter none --only single --family plain --sizes 8,9,10 --window 0.3 -o "ended_$1" --json >"said/ended_$1" 2>/dev/null
+  grep -q '"part": "single"' "said/ended_$1" || return 1
+  head -c "$(stat -c %s "said/ended_$1")" "ended_$1/results.jsonl" | cmp - "said/ended_$1" && run report "ended_$1"
+}
+holds experiment_terminated ended TERM
+holds experiment_killed ended KILL
+# A line that has no end was being written.
+mkdir torn
+sed '$ s/..$//' ended_KILL/results.jsonl | head -c -1 >torn/results.jsonl
+holds experiment_torn run report torn
 
 holds experiment_pictures python3 "$here/check_experiment.py" --pictures experiment_metered \
   figure-18 figure-19 figure-20 figure-21

@@ -26,6 +26,19 @@ absent generate_left x
 
 check multiply_clrs 0 multiply clrs/A*.npy -o R.npy --check
 holds multiply_clrs_shape sh -c 'head -c 128 R.npy | grep -q "(30, 25)"'
+# Other programs' endings are no names of .npy files.
+refused() { # refused OPTION NAME COMMAND...: with status 2 and the endings that are written, whichever are here
+  local option=$1 name=$2 status
+  shift 2
+  run "$@" 2>said/refused
+  status=$?
+  [ $status = 2 ] && [ ! -e "$name" ] && [ "$(wc -l <said/refused)" = 1 ] &&
+    grep -q "^mmchain $1: $option: expected a name that ends with \.npy, .* or \.mtx, got '$name'\$" said/refused
+}
+holds multiply_csv refused -o R.csv multiply clrs/A1.npy clrs/A2.npy -o R.csv
+holds multiply_capital refused -o R.npy.GZ multiply clrs/A1.npy clrs/A2.npy -o R.npy.GZ
+holds multiply_scaled_csv refused --scaled E.txt multiply clrs/A1.npy clrs/A2.npy -o R.npy --scaled E.txt
+holds multiply_unknown_ending run multiply clrs/A1.npy clrs/A2.npy -o R.out
 check multiply_json 0 multiply --for flops clrs/A*.npy -o R.npy --check --json --on ref
 holds multiply_json_valid is_json said/multiply_json.stdout
 check multiply_json_unchecked 0 multiply --for flops clrs/A1.npy clrs/A2.npy -o R.npy --json --on ref
