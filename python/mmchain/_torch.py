@@ -162,8 +162,10 @@ class _Chain(torch.autograd.Function):
         (*matrices, memory), (_, dims, _, wanted, _) = ctx.saved_tensors, ctx.chain
         if torch.is_grad_enabled():  # gradients of gradients
             pairs = _shapes.products(dims)
-            product = _shapes.multiply(pairs, matrices, torch.matmul)
-            inputs = [matrix for matrix, is_wanted in zip(matrices, wanted) if is_wanted]
+            # A matrix may stand at several places, each of which has a gradient of its own.
+            placed = [matrix.view_as(matrix) for matrix in matrices]
+            product = _shapes.multiply(pairs, placed, torch.matmul)
+            inputs = [matrix for matrix, is_wanted in zip(placed, wanted) if is_wanted]
             made = iter(torch.autograd.grad(product, inputs, gradients, create_graph=True))
             return (None, None, *(next(made) if is_wanted else None for is_wanted in wanted))
         if ctx.is_fresh:
@@ -466,7 +468,7 @@ def multiply_otherwise(
     _expect_plain(tensors, dtype)
     if out is not None:
         _check_out(out, chain, tensors[0], dtype)
-    tensors = _shapes.once(lambda tensor: tensor.detach().to(dtype), tensors)
+    tensors = _shapes.once(lambda tensor: tensor.detach().to(dtype).resolve_neg(), tensors)
     if tensors[0].is_cuda:
         return _direct(None, tensors, out, options, -1 - semiring)
     views = _shapes.once(lambda tensor: tensor.numpy(), tensors)

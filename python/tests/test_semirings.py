@@ -156,6 +156,13 @@ def test_tensors():
         stack = random(char, (5, 3, 3))
         running = mmchain.scan(torch.tensor(stack), semiring=semiring)
         expect(running.numpy(), mmchain.scan(stack, semiring=semiring), char)
+    lazy = torch.randn(3, 3, dtype=torch.complex64).conj().imag
+    assert lazy.is_neg()
+    expect(
+        mmchain.multi_dot([lazy, lazy], semiring="max-plus").numpy(),
+        product("max-plus", *2 * [lazy.resolve_neg().numpy()[None]])[0],
+        "f",
+    )
     x = torch.ones(3, 3)
     with pytest.raises(ValueError, match="gradients"):
         mmchain.multi_dot([x, x.clone().requires_grad_()], semiring="max-plus")

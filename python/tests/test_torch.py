@@ -640,6 +640,20 @@ def test_gradients_of_gradients_of_many(make):
     assert torch.autograd.gradgradcheck(lambda *given: mmchain.multi_dot(given), factors[:21])
 
 
+@pytest.mark.parametrize("count", [5, 24])
+def test_gradients_of_gradients_of_one_at_many_places(make, count):
+    """Each place has a gradient, and they are added up once."""
+    a, b = (factor.requires_grad_() for factor in make([4] * 3))
+
+    def second(multiply):
+        product = multiply([a if i % 3 else b for i in range(count)])
+        slopes = torch.autograd.grad(product.sum(), [a, b], create_graph=True)
+        return [*slopes, *torch.autograd.grad(sum((s * s).sum() for s in slopes), [a, b])]
+
+    for made, want in zip(second(mmchain.multi_dot), second(torch.linalg.multi_dot)):
+        assert (made - want).abs().max() <= 1e-11 * want.abs().max()
+
+
 def test_many_under_checkpoint(make):
     """What is kept for the gradients is not there between the two ways, and is computed again."""
     factors = [factor.requires_grad_() for factor in make([8] * 41)]

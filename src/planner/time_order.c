@@ -307,6 +307,14 @@ typedef struct best {
   total total;
 } best;
 
+/* Finds the total of the plan so far, unless it is known. */
+static mmc_status total_best(best *x, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  if (!x->totalled) status = total_by_calls(x->chain, x->plan, &x->total, error);
+  x->totalled = status == MMC_OK;
+  return status;
+}
+
 /* Replaces the plan where the tree, which it takes over, is better. segments is 0, or that of a
  * wide tree. */
 static mmc_status try_tree(best *x, mmci_tree *tree, const char *solver, int32_t segments,
@@ -319,8 +327,7 @@ static mmc_status try_tree(best *x, mmci_tree *tree, const char *solver, int32_t
   mmc_status status = mmci_plan_from_tree(x->chain->chain, tree, &plan, error);
   if (status != MMC_OK) return status;
   total taken;
-  if (!x->totalled) status = total_by_calls(x->chain, x->plan, &x->total, error);
-  x->totalled = true;
+  status = total_best(x, error);
   if (status == MMC_OK) status = total_by_calls(x->chain, &plan, &taken, error);
   bool fits = plan.workspace_bytes <= x->limit_bytes && plan.workspace_bytes != UINT64_MAX &&
               plan.multiplications != MMCI_U128_MAX;
@@ -382,8 +389,24 @@ static mmc_status try_both_wide(best *x, mmci_error *error) {
  * factors. */
 enum { EVERY_TOLD = 4 };
 
-/* Tries every order of a short chain, because where calls were measured, or are told, the order of
- * fewest multiplications need not have the fastest. */
+/* Says whether the multiplications of a tree alone take longer than the plan so far, even at twice
+ * the device's peak: then no calls of it are looked for. */
+static mmc_status is_hopeless(best *x, const mmci_tree *tree, bool *out, mmci_error *error) {
+  const priced_chain *c = x->chain;
+  const mmci_roofline *roofline = c->request->machine->roofline;
+  mmci_u128 multiplications;
+  mmc_status status = mmci_tree_multiplications(tree, c->chain->dims, &multiplications, error);
+  *out = status == MMC_OK && multiplications == MMCI_U128_MAX;
+  if (status == MMC_OK) status = total_best(x, error);
+  if (status != MMC_OK || *out || roofline == NULL) return status;
+  const double flops = mmci_u128_to_double(multiplications) * (double)c->chain->batch *
+                       mmci_flops(c->chain->dtype, 1, 1, 1);
+  *out = flops / (2 * roofline->flops_per_s) > x->total.seconds;
+  return MMC_OK;
+}
+
+/* Tries every order of a short chain, and both spines of a longer one, because where calls were
+ * measured, or are told, the order of fewest multiplications need not have the fastest. */
 static mmc_status try_every(best *x, mmci_error *error) {
   const mmci_group_machine *machine = x->chain->request->machine;
   const mmc_chain *chain = x->chain->chain;
@@ -392,8 +415,14 @@ static mmc_status try_every(best *x, mmci_error *error) {
                (machine->doubt > 0 && chain->batch > 1 && chain->n <= EVERY_TOLD);
   for (int32_t number = 0; found && status == MMC_OK; number++) {
     mmci_tree tree;
-    status = mmci_order_every(x->chain->chain->n, number, &tree, &found, error);
-    if (status == MMC_OK && found) status = try_tree(x, &tree, "calls", 0, error);
+    bool hopeless = false;
+    status = mmci_order_every(chain->n, number, &tree, &found, error);
+    if (status != MMC_OK || !found) break;
+    if (chain->n > MMCI_TIME_MOST_FACTORS) status = is_hopeless(x, &tree, &hopeless, error);
+    if (status == MMC_OK && !hopeless)
+      status = try_tree(x, &tree, "calls", 0, error);
+    else
+      mmci_tree_destroy(&tree);
   }
   return status;
 }
