@@ -798,9 +798,15 @@ MMC_API uint64_t mmc_gradients_offset(const mmc_gradients *gradients, int64_t i)
  * wait. A NULL gradients is a no-op. */
 MMC_API void mmc_gradients_on_stream(mmc_gradients *gradients, void *stream);
 
+/* METHOD. Has the two methods below ask progress on the host, as mmc_run_progress() says of
+ * mmc_execute(): where it answers other than 0 they return E_INTERRUPTED, and the way forward is
+ * gone again before the way back. progress NULL: nobody is asked. A NULL gradients is a no-op. */
+MMC_API void mmc_gradients_progress(mmc_gradients *gradients, mmc_progress_fn progress, void *user);
+
 /* METHOD. out = the product, as by mmc_execute(), with the results that the gradients need kept in
  * memory: mmc_gradients_bytes() of them, aligned to 64, the caller's. factors and out are as for
- * mmc_execute(). Returns: E_ARG (the message names the argument), E_DEVICE, E_NOMEM. */
+ * mmc_execute(). Returns: E_ARG (the message names the argument), E_DEVICE, E_NOMEM, E_INTERRUPTED
+ * (mmc_gradients_progress). */
 MMC_API mmc_status mmc_gradients_forward(mmc_gradients *gradients, const mmc_matrix *factors,
                                          void *memory, const mmc_matrix *out);
 /* METHOD. Puts the gradients into memory, in place of what mmc_gradients_forward() has kept there:

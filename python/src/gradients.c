@@ -147,10 +147,12 @@ static PyObject *go(gradients *self, PyObject *args, way way, bool writes) {
   if (done == 1) {
     self->at_work = true;
     PyThreadState *thread = mmcp_enter();
+    mmc_gradients_progress(self->gradients, mmcp_check_signals, &thread);
     mmc_status status = way(self);
     mmcp_leave(thread);
     self->at_work = false;
-    if (status != MMC_OK) done = mmcp_raise(status);
+    /* The handler of the signal has set an exception. */
+    if (status != MMC_OK) done = status == MMC_E_INTERRUPTED ? -1 : mmcp_raise(status);
   }
   while (held > 0) mmcp_view_release(&self->views[--held]);
   if (done < 0) return NULL;

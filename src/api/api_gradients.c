@@ -6,6 +6,7 @@
 struct mmc_gradients {
   mmc_context *context;
   mmci_gradients *gradients;
+  mmci_interrupt interrupt;
 };
 
 mmc_status mmc_gradients_create(const mmc_plan *plan, const bool *wanted, mmc_gradients **out) {
@@ -48,21 +49,29 @@ void mmc_gradients_on_stream(mmc_gradients *gradients, void *stream) {
   if (gradients != NULL) mmci_gradients_on_stream(gradients->gradients, stream);
 }
 
+void mmc_gradients_progress(mmc_gradients *gradients, mmc_progress_fn progress, void *user) {
+  if (gradients == NULL) return;
+  gradients->interrupt.ask = progress;
+  gradients->interrupt.user = user;
+}
+
 mmc_status mmc_gradients_forward(mmc_gradients *gradients, const mmc_matrix *factors, void *memory,
                                  const mmc_matrix *out) {
   if (gradients == NULL) return MMC_E_ARG;
   mmci_error error = {0};
-  return mmci_report(gradients->context,
-                     mmci_gradients_forward(gradients->gradients, factors, memory, out, &error),
-                     &error);
+  mmci_interrupt *before = mmci_interrupt_begin(&gradients->interrupt);
+  mmc_status status = mmci_gradients_forward(gradients->gradients, factors, memory, out, &error);
+  mmci_interrupt_end(before);
+  return mmci_report(gradients->context, status, &error);
 }
 
 mmc_status mmc_gradients_backward(mmc_gradients *gradients, const mmc_matrix *factors, void *memory,
                                   const mmc_matrix *cotangent, const mmc_matrix *copies) {
   if (gradients == NULL) return MMC_E_ARG;
   mmci_error error = {0};
-  return mmci_report(
-      gradients->context,
-      mmci_gradients_backward(gradients->gradients, factors, memory, cotangent, copies, &error),
-      &error);
+  mmci_interrupt *before = mmci_interrupt_begin(&gradients->interrupt);
+  mmc_status status =
+      mmci_gradients_backward(gradients->gradients, factors, memory, cotangent, copies, &error);
+  mmci_interrupt_end(before);
+  return mmci_report(gradients->context, status, &error);
 }

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/interrupt.h"
 #include "chain/copy.h"
 #include "gradients/gradient_nodes.h"
 #include "gradients/gradient_steps.h"
@@ -285,8 +286,13 @@ static mmc_status execute_calls(mmci_gradients *x, int32_t first, int32_t end, c
                                 mmci_error *error) {
   mmc_status status = MMC_OK;
   if (x->chain->batch == 0) return MMC_OK;
-  for (int32_t c = first; c < end && status == MMC_OK; c++)
+  for (int32_t c = first; c < end && status == MMC_OK; c++) {
+    mmci_interrupt_span((double)(c - first) / (end - first),
+                        (double)(c - first + 1) / (end - first));
     status = execute_call(x, &x->calls[c], with, error);
+    if (status == MMC_OK && mmci_interrupted())
+      status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped by the progress callback");
+  }
   return status == MMC_OK ? x->ops->sync(x->queue, error) : status;
 }
 

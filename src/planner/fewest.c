@@ -58,6 +58,11 @@ mmc_status mmci_plan_create_tree(const mmc_chain *chain, const char *solver, mmc
   const mmci_solver *used;
   mmc_status status = mmci_order_solve(solver, &problem, false, &used, &answer, error);
   if (status != MMC_OK) return status;
+  status = mmci_ask_progress(bounds.progress, bounds.progress_user, 1, error);
+  if (status != MMC_OK) {
+    mmci_tree_destroy(&answer.tree);
+    return status;
+  }
 
   mmci_plan plan;
   status = mmci_plan_from_tree(chain, &answer.tree, &plan, error);

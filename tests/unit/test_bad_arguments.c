@@ -358,6 +358,7 @@ static void gradients(fixture *f) {
   IS_ARG(mmc_gradients_create(f->plan, NULL, NULL));
   mmc_gradients_destroy(NULL);
   mmc_gradients_on_stream(NULL, NULL);
+  mmc_gradients_progress(NULL, NULL, NULL);
   IS_ZERO(mmc_gradients_bytes(NULL));
   assert_true(mmc_gradients_offset(NULL, 0) == UINT64_MAX);
   assert_int_equal(mmc_gradients_create(f->plan, NULL, &g), MMC_OK);
@@ -846,7 +847,7 @@ static const struct {
      "mmc_memory_read "},
     {gradients,
      " mmc_gradients_create mmc_gradients_destroy mmc_gradients_bytes mmc_gradients_offset "
-     "mmc_gradients_on_stream "
+     "mmc_gradients_on_stream mmc_gradients_progress "
      "mmc_gradients_forward mmc_gradients_backward "},
     {teams,
      " mmc_engine_describe mmc_team_open mmc_team_close mmc_team_rank mmc_team_count "

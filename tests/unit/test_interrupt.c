@@ -94,9 +94,10 @@ static void assert_right(const problem *x) {
     }
 }
 
-/* 1.3e10 operations: with one thread, which this test is given, two pieces of rows or of columns.
- */
-static const char large[] = "f64:1600x1300x3200", wide[] = "f64:700x1500x6400";
+/* 1.3e10 operations: with one thread, which this test is given, two pieces of rows, of columns or
+ * of the terms of sums; and 5e10, two of each. */
+static const char large[] = "f64:1600x1300x3200", wide[] = "f64:700x1500x6400",
+                  deep[] = "f64:300x36000x600", cube[] = "f64:768x10500x3072";
 
 static void executes_right(const char *text, mmc_progress_fn progress) {
   problem x = make(text);
@@ -117,6 +118,17 @@ static void rows_are_right(void **state) {
 static void columns_are_right(void **state) {
   (void)state;
   executes_right(wide, ask);
+}
+
+static void terms_are_right(void **state) {
+  (void)state;
+  executes_right(deep, ask);
+}
+
+static void all_three_are_right(void **state) {
+  (void)state;
+  if (getenv("MMCHAIN_TEST_LONG") == NULL) skip();
+  executes_right(cube, ask);
 }
 
 static void nothing_is_asked_of_a_new_run(void **state) {
@@ -320,14 +332,41 @@ static void asking(void **state) {
   assert_false(mmci_interrupted());
 }
 
+static void stopped_within_gradients(void **state) {
+  (void)state;
+  problem x = make(large);
+  mmc_gradients *gradients;
+  assert_int_equal(mmc_gradients_create(x.plan, NULL, &gradients), MMC_OK);
+  const size_t bytes = (size_t)mmc_gradients_bytes(gradients);
+  void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+  assert_non_null(memory);
+  told at_once = {.stop_at = 1}, never = {.stop_at = 1 << 30};
+  mmc_gradients_progress(gradients, ask, &at_once);
+  assert_int_equal(mmc_gradients_forward(gradients, x.matrices, memory, &x.out), MMC_E_INTERRUPTED);
+  assert_int_equal(at_once.calls, 1);
+  mmc_gradients_progress(gradients, ask, &never);
+  assert_int_equal(mmc_gradients_forward(gradients, x.matrices, memory, &x.out), MMC_OK);
+  assert_true(never.calls > 0);
+  assert_right(&x);
+  mmc_gradients_progress(gradients, ask, &(told){.stop_at = 1});
+  assert_int_equal(mmc_gradients_backward(gradients, x.matrices, memory, &x.out, NULL),
+                   MMC_E_INTERRUPTED);
+  mmc_gradients_destroy(gradients);
+  free(memory);
+  destroy(&x);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(asking),
       cmocka_unit_test(nothing_is_asked_of_a_new_run),
       cmocka_unit_test(rows_are_right),
       cmocka_unit_test(columns_are_right),
+      cmocka_unit_test(terms_are_right),
+      cmocka_unit_test(all_three_are_right),
       cmocka_unit_test(asking_changes_no_bit),
       cmocka_unit_test(stopped_within_a_product),
+      cmocka_unit_test(stopped_within_gradients),
       cmocka_unit_test(stopped_within_a_plan_with_structure),
       cmocka_unit_test(stopped_within_a_scan),
   };

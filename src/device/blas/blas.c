@@ -67,10 +67,11 @@ struct mmci_queue {
   mmci_semiring_memory semiring_room; /* for all workers */
 };
 
-/* How a product is cut, so that it can be stopped in between. */
+/* How a product is cut, so that it can be stopped in between: rows, columns and terms of sums of a
+ * piece, the last ones of which may be smaller. */
 typedef struct pieces {
-  bool along_n; /* columns of the result are cut instead of rows */
-  int64_t size; /* rows or columns of a piece; 0 where the product is not cut */
+  bool any;
+  int64_t m, n, k;
 } pieces;
 
 /* Whether some product by panels was prepared: queues opened from then on bring panels, so that
@@ -417,20 +418,31 @@ static void multiply_chunk(void *user, int worker, int64_t piece) {
  * operations in 64 bits, and for twice as many in 32 bits. */
 static const double piece_flops = 8e9;
 
-/* For each piece the other operand is packed again, which takes as long as a few of these rows or
- * columns. Multiples of 96 are multiples of OpenBLAS's tiles. */
-enum { LEAST_ROWS = 384, LEAST_COLUMNS = 1536, PIECE_UNIT = 96 };
+/* For each piece operands are packed again, which takes as long as a few of these rows or columns,
+ * or is the result read again, as are few of these terms. Multiples of 96 are multiples of
+ * OpenBLAS's tiles. */
+enum { LEAST_ROWS = 384, LEAST_COLUMNS = 1536, LEAST_TERMS = 1536, PIECE_UNIT = 96 };
+
+/* Cuts a dimension into up to so many pieces, none below `least`; returns into how many. */
+static double cut(int64_t *dim, int64_t least, double count) {
+  const int64_t all = *dim;
+  if (count < 1.5 || all < 2 * least) return 1;
+  int64_t size = (int64_t)((double)all / round(count));
+  if (size < least) size = least;
+  *dim = (size + PIECE_UNIT - 1) / PIECE_UNIT * PIECE_UNIT;
+  return (double)all / (double)*dim;
+}
 
 static pieces choose_pieces(const mmci_gemm *gemm, int threads) {
   const bool is_single_precision = gemm->dtype == MMC_F32 || gemm->dtype == MMC_C64;
-  const bool along_n = gemm->m < 2 * LEAST_ROWS;
-  const int64_t all = along_n ? gemm->n : gemm->m, least = along_n ? LEAST_COLUMNS : LEAST_ROWS;
-  const double count = mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) /
-                       (piece_flops * threads * (is_single_precision ? 2 : 1));
-  if (count < 1.5 || all < 2 * least) return (pieces){false, 0};
-  int64_t size = (int64_t)((double)all / round(count));
-  if (size < least) size = least;
-  return (pieces){along_n, (size + PIECE_UNIT - 1) / PIECE_UNIT * PIECE_UNIT};
+  pieces out = {.m = gemm->m, .n = gemm->n, .k = gemm->k};
+  double count = mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) /
+                 (piece_flops * threads * (is_single_precision ? 2 : 1));
+  count /= cut(&out.m, LEAST_ROWS, count);
+  count /= cut(&out.n, LEAST_COLUMNS, count);
+  cut(&out.k, LEAST_TERMS, count);
+  out.any = out.m < gemm->m || out.n < gemm->n || out.k < gemm->k;
+  return out;
 }
 
 bool mmci_blas_is_in_pieces(const mmci_gemm *gemm) {
@@ -444,22 +456,33 @@ static const char *element(const void *data, const mmci_form *form, int64_t row,
   return (const char *)data + index * (int64_t)size;
 }
 
+static int64_t least_of(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 /* Multiplies piece by piece. Returns false when it was stopped. */
 static bool multiply_in_pieces(const mmci_kernel *kernel, const void *a, const void *b, void *c) {
   const mmci_gemm *whole = &kernel->gemm;
-  const pieces cut = kernel->pieces;
-  const size_t size = mmc_dtype_size(whole->dtype);
+  const pieces size = kernel->pieces;
+  const size_t bytes = mmc_dtype_size(whole->dtype);
+  const double all = (double)whole->m * (double)whole->k * (double)whole->n;
   mmci_gemm piece = *whole;
-  int64_t *const piece_size = cut.along_n ? &piece.n : &piece.m;
-  const int64_t all = *piece_size;
-  for (int64_t begin = 0; begin < all; begin += cut.size) {
-    const int64_t row = cut.along_n ? 0 : begin, col = begin - row;
-    *piece_size = all - begin < cut.size ? all - begin : cut.size;
-    kernel->multiply(&piece, element(a, &whole->a, row, 0, size),
-                     element(b, &whole->b, 0, col, size),
-                     (char *)c + (row * whole->ldc + col) * (int64_t)size);
-    mmci_interrupt_done((double)(begin + *piece_size) / (double)all);
-    if (mmci_interrupted()) return false;
+  double done = 0;
+  for (int64_t row = 0; row < whole->m; row += size.m) {
+    piece.m = least_of(size.m, whole->m - row);
+    for (int64_t column = 0; column < whole->n; column += size.n) {
+      piece.n = least_of(size.n, whole->n - column);
+      for (int64_t term = 0; term < whole->k; term += size.k) {
+        piece.k = least_of(size.k, whole->k - term);
+        piece.accumulate = whole->accumulate || term > 0;
+        kernel->multiply(&piece, element(a, &whole->a, row, term, bytes),
+                         element(b, &whole->b, term, column, bytes),
+                         (char *)c + (row * whole->ldc + column) * (int64_t)bytes);
+        done += (double)piece.m * (double)piece.k * (double)piece.n;
+        mmci_interrupt_done(done < all ? done / all : 1);
+        if (mmci_interrupted()) return false;
+      }
+    }
   }
   return true;
 }
@@ -483,7 +506,7 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
   if (status != MMC_OK) return status;
   if (kernel->limit > 0) mmci_blas_threads_limit(kernel->limit);
   if (kernel->small != NULL) mmci_small_execute(kernel->small);
-  if (kernel->pieces.size > 0) {
+  if (kernel->pieces.any) {
     if (!multiply_in_pieces(kernel, a, b, c))
       status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product");
   } else if (kernel->is_single) {
@@ -512,8 +535,7 @@ static bool multiply_at_once(mmci_device *device, const mmci_gemm *given, const 
     multiply_small(&small, a, b, c);
     return true;
   }
-  if (how != MATRIX_MATRIX || gemm.variant != 0 ||
-      choose_pieces(&gemm, mmci_blas_threads()).size > 0)
+  if (how != MATRIX_MATRIX || gemm.variant != 0 || choose_pieces(&gemm, mmci_blas_threads()).any)
     return false;
   const mmci_blas_fn multiply = mmci_blas_call(&gemm);
   multiply(&gemm, a, b, c);
