@@ -673,10 +673,10 @@ MMC_API mmc_status mmc_execute_pieces(mmc_run *run, const mmc_pieces *factors,
 
 /* METHOD. Does what mmc_execute() does, ordered like a kernel on the caller's stream, a
  * cudaStream_t (NULL is CUDA's default stream), and without waiting when all matrices are on the
- * device. Other devices ignore the stream and wait.
- * Executions of one run follow each other on whatever streams they are. Executed again with the
- * same matrices on a device, the whole chain is one launch of a CUDA graph. The run must not be
- * destroyed before the work is done. Returns: as mmc_execute(). */
+ * device. Other devices ignore the stream and wait. Executions of one run follow each other on
+ * whatever streams they are. Executed again with the same matrices on a device, the whole chain is
+ * one launch of a CUDA graph. The run must outlive the work, and a graph of the caller's that
+ * captures it, which works in the run's workspace. Returns: as mmc_execute(). */
 MMC_API mmc_status mmc_enqueue(mmc_run *run, void *stream, const mmc_matrix *factors,
                                const mmc_matrix *out);
 

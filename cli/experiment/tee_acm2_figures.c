@@ -176,10 +176,11 @@ static int by_value(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
-/* Adds the percentages that the poster prints beside its bars of joules. */
+/* Adds the percentages that the poster prints beside its bars of joules, where nothing else is
+ * said. */
 static void add_percentages(const cli_records *all, const cli_record *t, bar_words *words) {
   cli_spread ratio = {.count = 0};
-  if (strcmp(cli_record_text(t, "measured_as"), "") != 0) return;
+  if (words->note[0] != '\0') return;
   if (!cli_record_has(t, "family", "plain")) {
     ratio = ratio_of(t, plain_of(all, t), "joules_samples");
     if (ratio.count > 0)

@@ -58,7 +58,10 @@ mmc_status mmci_plan_create_tree(const mmc_chain *chain, const char *solver, mmc
   const mmci_solver *used;
   mmc_status status = mmci_order_solve(solver, &problem, false, &used, &answer, error);
   if (status != MMC_OK) return status;
-  status = mmci_ask_progress(bounds.progress, bounds.progress_user, 1, error);
+  /* The table has asked all the while. What others need no search for may be a very long chain, and
+   * what may be searched through after it is to come. */
+  if (used != &mmci_solver_interval_dp)
+    status = mmci_ask_progress(bounds.progress, bounds.progress_user, 0, error);
   if (status != MMC_OK) {
     mmci_tree_destroy(&answer.tree);
     return status;

@@ -71,9 +71,14 @@ holds experiment_stopped_said grep -qx 'mmchain bench: interrupted' said/experim
 holds experiment_stopped_kept cmp said/experiment_stopped stopped/results.jsonl
 holds experiment_stopped_redrawn run report stopped
 # So it is when it is ended: a line is kept before it is printed.
-ended() { # ended SIGNAL
-  env "${environment[@]}" timeout --foreground -s "$1" 1 "${wrapper[@]}" "$mmchain" bench --experiment tee-acm2 --on ref \
-    --meter none --only single --family plain --sizes 8,9,10 --window 0.3 -o "ended_$1" --json >"said/ended_$1" 2>/dev/null
+ended() { # ended SIGNAL, which comes when a product was measured
+  local process tries=0
+  env "${environment[@]}" "${wrapper[@]}" "$mmchain" bench --experiment tee-acm2 --on ref --meter none --only single \
+    --family plain --sizes 8,9,10 --window 0.3 -o "ended_$1" --json >"said/ended_$1" 2>/dev/null &
+  process=$!
+  until grep -q '"part": "single"' "said/ended_$1" || [ $((tries++)) = 600 ]; do sleep 0.05; done
+  kill -s "$1" "$process"
+  wait "$process" 2>/dev/null
   grep -q '"part": "single"' "said/ended_$1" || return 1
   head -c "$(stat -c %s "said/ended_$1")" "ended_$1/results.jsonl" | cmp - "said/ended_$1" && run report "ended_$1"
 }

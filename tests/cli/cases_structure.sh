@@ -109,3 +109,8 @@ check plan_structure_files 0 plan L.npy:lower:inv B.npy
 check multiply_trait_misspelt 2 multiply L.npy:lower:ivn B.npy -o none.npy
 check plan_structure_bad 2 plan f64:80x80x5:lower.inverse,N
 check plan_structure_shape 2 plan f64:80x70x5:lower,N
+# What is said to be definite is so among the random factors of measurements too.
+for dtype in f32 c128; do
+  holds bench_definite_$dtype run bench "$dtype:40x40x40x3:spd.inv,N,N" --seconds 0 --on blas
+done
+holds report_definite run report f64:40x40x3:spd.inv,N --measure --seconds 0 -o definite.html
