@@ -46,10 +46,6 @@ int mmcp_context_ensure(void);
 /* Bracket work that is done without the GIL. Entering waits for forks to be over. */
 PyThreadState *mmcp_enter(void);
 void mmcp_leave(PyThreadState *thread);
-/* Lets Python's signal handlers run, as that of Ctrl-C, while no product is under way; a
- * mmc_progress_fn whose user is the PyThreadState * of mmcp_enter(). What the handlers call may
- * multiply or fork. */
-int mmcp_check_signals(void *user, double done);
 
 /* An mmc_progress_fn: lets Python's signal handlers run, as that of Ctrl-C, while no product is
  * under way. What they call may multiply or fork. user is where the thread is kept that
