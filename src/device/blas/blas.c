@@ -446,7 +446,7 @@ static pieces choose_pieces(const mmci_gemm *gemm, int threads) {
 }
 
 bool mmci_blas_is_in_pieces(const mmci_gemm *gemm) {
-  return choose_method(gemm) == MATRIX_MATRIX && choose_pieces(gemm, mmci_blas_threads()).size > 0;
+  return choose_method(gemm) == MATRIX_MATRIX && choose_pieces(gemm, mmci_blas_threads()).any;
 }
 
 /* Returns where element (row, col) of an operand lies, which is stored transposed or not. */
