@@ -27,6 +27,12 @@ def _is_cupy(array: Any) -> bool:
     return cupy is not None and isinstance(array, cupy.ndarray)
 
 
+def _is_sparse(array: Any) -> bool:
+    if type(array).__module__.startswith("scipy.sparse"):
+        return True
+    return _is_torch(array) and "sparse" in str(array.layout)
+
+
 def _is_on_device(array: Any) -> bool:
     return _is_cupy(array) or (_is_torch(array) and array.is_cuda)
 
@@ -58,7 +64,7 @@ class Factor:
 
     def __init__(self, array: Any, words: Tuple[str, ...] = (), op: str = "N", inverse: bool = False):
         if type(array).__module__.startswith("scipy.sparse"):
-            raise TypeError("arrays: expected nothing said of a sparse factor, and no inverse of it: give a dense one, toarray()")
+            raise TypeError("arrays: expected nothing said of a sparse factor: give a dense one, toarray()")
         self.array = array if _is_torch(array) or _is_cupy(array) else np.asarray(array)
         if self.array.ndim != 2:
             raise LinAlgError(
@@ -311,7 +317,7 @@ def splice(items: Any) -> Any:
 
 def inv(matrix: Any) -> Union[Factor, Group]:
     """The inverse of a matrix, which `multi_dot` solves with and does not form unless it stands alone;
-    of a list or tuple, the inverse of their product.
+    of a list or tuple, the inverse of their product. That of a sparse matrix is solved with as one of a dense matrix.
 
     >>> import numpy as np, mmchain
     >>> x, y = np.random.default_rng(1).random((50, 3)), np.arange(50.0)
@@ -321,7 +327,7 @@ def inv(matrix: Any) -> Union[Factor, Group]:
     """
     if isinstance(matrix, (list, tuple)):
         return Group(matrix)
-    if isinstance(matrix, LowRank):
+    if isinstance(matrix, LowRank) or _is_sparse(matrix):
         return Group([matrix])
     if isinstance(matrix, Group):
         raise TypeError("inv: expected a matrix or a list, got an inverse of a product")

@@ -152,8 +152,21 @@ def test_inverses_that_are_not_there():
         mmchain.multi_dot([s, mmchain.inv(singular)])
     with pytest.raises(np.linalg.LinAlgError, match="factor 1 is not positive definite: pivot 3"):
         mmchain.multi_dot([mmchain.inv(mmchain.spd(singular)), s])
-    with pytest.raises(TypeError, match="no inverse of it: give a dense one"):
-        mmchain.inv(s)
+    with pytest.raises(TypeError, match="nothing said of a sparse factor: give a dense one"):
+        mmchain.lower(s)
+    with pytest.raises(np.linalg.LinAlgError, match="factor 1 is singular"):
+        mmchain.multi_dot([mmchain.inv(sp.csr_matrix(singular)), s])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_inverses_of_sparse_matrices(kind):
+    rng = np.random.default_rng(13)
+    s = (sp.random(30, 30, 0.2, random_state=13) + 3 * sp.identity(30)).asformat(kind)
+    x, exact = rng.standard_normal((30, 4)), np.linalg.inv(s.toarray())
+    np.testing.assert_allclose(mmchain.multi_dot([mmchain.inv(s), x]), exact @ x, atol=1e-12)
+    np.testing.assert_allclose(mmchain.multi_dot([x.T, mmchain.inv(s), s]), x.T, atol=1e-12)
+    both = mmchain.multi_dot([mmchain.inv([s.T, mmchain.inv(s)]), x])
+    np.testing.assert_allclose(both, s @ (exact.T @ x), atol=1e-11)
 
 
 def test_stacks_beside_sparse_factors():
