@@ -274,7 +274,7 @@ static void print_group_counts(const mmci_group *group, const char *kernel) {
   mmci_tiles tiles;
   mmci_single single;
   mmci_model_counts c;
-  double counts[5];
+  double counts[MMCI_SPINES_COUNTS];
   if (strcmp(kernel, "chain in steps") == 0 && mmci_general_plan(&limits, group, &general)) {
     c = mmci_cuda_model_general_counts(&limits, group, &general);
     print_model_counts(&c);
@@ -291,6 +291,8 @@ static void print_group_counts(const mmci_group *group, const char *kernel) {
   } else if (strcmp(kernel, "chain alone") == 0 && mmci_single_plan(&limits, group, &single)) {
     mmci_cuda_model_single_counts(group, &single, counts);
     print_counts("counts", counts, 5);
+  } else if (strcmp(kernel, "chain in spines") == 0 && mmci_spines_count(&limits, group, counts)) {
+    print_counts("counts", counts, MMCI_SPINES_COUNTS);
   }
 }
 
@@ -339,8 +341,24 @@ static void measure_groups(chain *c) {
   printf("]");
 }
 
+/* Adds the products of factors first to last - 1, each half of them first, and returns the number
+ * of their result. */
+static int32_t balance(chain *c, int32_t first, int32_t last) {
+  if (last - first == 1) return first;
+  const int32_t middle = first + (last - first) / 2, left = balance(c, first, middle),
+                right = balance(c, middle, last);
+  c->products[c->count] =
+      (mmci_group_product){c->dims[first], c->dims[middle], c->dims[last], left, right};
+  return c->n + c->count++;
+}
+
+/* Measures the chain in the order of a solver, or where that is NULL in a balanced one. */
 static void measure_chain(chain *c, const char *solver) {
-  order_chain(c, solver);
+  c->count = 0;
+  if (solver != NULL)
+    order_chain(c, solver);
+  else
+    balance(c, 0, c->n);
   if (!place_chain(c)) return;
   print_chain(c);
   measure_products(c);
@@ -392,9 +410,22 @@ static void measure_drawn(mmc_dtype dtype, double until) {
   while (now() < until) {
     chain c = {.dtype = dtype};
     draw(&c);
-    const char *solver = uniform() < 0.15 ? "left-to-right" : "auto";
+    const double way = uniform();
+    const char *solver = way < 0.15 ? "left-to-right" : way < 0.25 ? NULL : "auto";
     if (is_moderate(&c)) measure_chain(&c, solver);
   }
+}
+
+/* Single chains of squares in balanced orders, by which spines gain. */
+static void measure_trees(mmc_dtype dtype, double until) {
+  static const int FACTORS_OF[] = {6, 10, 13, 20}, SIDES[] = {16, 20, 32, 33, 48, 64, 80, 100, 128};
+  for (size_t n = 0; n < sizeof FACTORS_OF / sizeof *FACTORS_OF; n++)
+    for (size_t s = 0; s < sizeof SIDES / sizeof *SIDES && now() < until; s++) {
+      chain c = {.dtype = dtype, .batch = 1, .n = FACTORS_OF[n]};
+      for (int i = 0; i <= c.n; i++) c.dims[i] = SIDES[s];
+      measure_chain(&c, NULL);
+      measure_chain(&c, "auto");
+    }
 }
 
 static void print_device(uint64_t seed) {
@@ -423,6 +454,8 @@ int main(int argc, char **argv) {
     fill_memory(TURNS[t].dtype);
     const double until = now() + seconds * TURNS[t].share;
     measure_large(TURNS[t].dtype);
+    if (TURNS[t].dtype == MMC_F32 || TURNS[t].dtype == MMC_F64)
+      measure_trees(TURNS[t].dtype, now() + 0.3 * (until - now()));
     measure_squares(TURNS[t].dtype, until);
     measure_drawn(TURNS[t].dtype, until);
   }

@@ -2,7 +2,7 @@
 """Draws chains and times mmchain.multi_dot, untuned and tuned, beside what a peer does.
 
     python3 bench/bench_fresh.py [--peer torch|numpy] [--seed N] [--cases N] [--seconds S]
-                                 [--lines FILE]
+                                 [--no-rules] [--lines FILE]
 
 The cases depend on the seed alone, which is printed: 2 to 20 factors, sides 1 to 1500, a quarter of
 them batches of up to 300,000, every dtype of the peer. torch is what torch.linalg.multi_dot, or for
@@ -422,16 +422,17 @@ def arguments():
     parser.add_argument("--cases", type=int, default=400)
     parser.add_argument("--seconds", type=float, default=60.0, help="at most, of each of the two passes")
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of tuning between them; 0: no second pass")
+    parser.add_argument("--no-rules", action="store_true", help="time only, so that more cases fit the seconds")
     parser.add_argument("--lines", help="a file for one JSON line a case")
     return parser.parse_args()
 
 
-def one_pass(mmchain, peer, cases, seconds, when, out, before):
+def one_pass(mmchain, peer, cases, seconds, when, out, before, with_rules):
     lines, plans, start = [], [], time.monotonic()
     for case, plan in zip(cases, before or [None] * len(cases)):
         if time.monotonic() - start > seconds:
             break
-        rules = len(lines) < COMMANDS if before is None else None
+        rules = len(lines) < COMMANDS if with_rules else None
         line, plan = bench(mmchain, peer, case, plan, rules)
         line["when"] = when
         lines.append(line)
@@ -453,7 +454,7 @@ def main():
         cases = [draw(choose, peer) for _ in range(args.cases)]
         print(f"seed {args.seed}, {peer}")
         out = open(args.lines, "w") if args.lines else None
-        before, plans = one_pass(mmchain, peer, cases, args.seconds, "untuned", out, None)
+        before, plans = one_pass(mmchain, peer, cases, args.seconds, "untuned", out, None, not args.no_rules)
         summarize(f"untuned, {len(before)} cases", before, peer.floor_us)
         worst("worst ours / peer", before, lambda x: 1 / ratio(x, peer.floor_us))
         print_rules(before)
@@ -461,7 +462,7 @@ def main():
         after = []
         if args.budget > 0:
             tune(mmchain, peer, choose, args.budget)
-            after, _ = one_pass(mmchain, peer, cases[: len(before)], args.seconds, "tuned", out, plans)
+            after, _ = one_pass(mmchain, peer, cases[: len(before)], args.seconds, "tuned", out, plans, False)
             summarize(f"after tuning products of no case, {len(after)} cases", after, peer.floor_us)
             worst("worst ours / peer", after, lambda x: 1 / ratio(x, peer.floor_us))
             worst("worst after / before", [x for x in after if x["harm"] != 1], lambda x: x["harm"])

@@ -45,6 +45,12 @@ typedef struct mmci_facts {
   double half_mn;     /* the rows, and the columns, of a result at which the peak is halved */
   double half_k;      /* the terms of its sums at which the peak is halved */
   double overlap;     /* 1 when traffic hides behind arithmetic; 0 when it adds to it */
+  double each_s;      /* seconds that every product of a batch takes besides */
+  /* A worker helps where each then computes for at least so many seconds; 0 means always. */
+  double share_s;
+  /* So many of the bytes that a call moves lie in caches, which move so many a second; 0 means that
+   * none do. */
+  double cache_bytes, cached_bytes_per_s;
 
   /* These describe energy, by the model of cost/energy.h. */
   double static_w, joules_per_flop, joules_per_byte;

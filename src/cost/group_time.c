@@ -9,6 +9,8 @@ mmci_group_facts mmci_group_facts_of(const mmci_facts *facts, const mmci_rooflin
   return (mmci_group_facts){.launch_s = roofline->launch_s,
                             .bytes_per_s = roofline->bytes_per_s,
                             .flops_per_s = roofline->flops_per_s * facts->group_share,
+                            .caches = roofline->caches,
+                            .share_s = roofline->share.least_s,
                             .product_s = facts->product_s,
                             .handover_s = facts->handover_s,
                             .width = facts->workers,
@@ -108,6 +110,10 @@ double mmci_group_seconds(const mmci_group_facts *f, mmc_dtype dtype, int64_t ba
     if (x->right < 0) elements += (double)x->k * (double)x->n;
   }
   double bytes = elements * (double)mmc_dtype_size(dtype) * (double)batch;
-  double longest = fmax(s.done_s[count - 1], work * (double)batch / f->width);
-  return f->launch_s + fmax(bytes / f->bytes_per_s, batch > 0 ? longest : 0);
+  const mmci_share share = {f->width, f->share_s};
+  /* One worker may do it all, which hands nothing over. */
+  double longest =
+      fmax(fmin(s.done_s[count - 1], work), mmci_shared_s(&share, work * (double)batch / f->width));
+  double traffic_s = mmci_traffic_s(&f->caches, f->bytes_per_s, bytes);
+  return f->launch_s + fmax(traffic_s, batch > 0 ? longest : 0);
 }

@@ -7,7 +7,7 @@
  * several when it has as many tiles; its work is that time plus a fixed time for each product. The
  * schedule is a list schedule (Graham 1969) of one chain: products are taken in their order, each
  * by the worker that has the operand which was ready last; an operand that another worker made
- * arrives later, by the time of a hand-over. */
+ * arrives later, by the time of a hand-over. One worker may do it all. */
 #ifndef MMCI_GROUP_TIME_H
 #define MMCI_GROUP_TIME_H
 
@@ -22,6 +22,8 @@ typedef struct mmci_group_part {
 
 typedef struct mmci_group_facts {
   double launch_s, bytes_per_s, flops_per_s; /* rates of the whole device, in small tiles */
+  mmci_caches caches;
+  double share_s; /* seconds of a worker's from which another takes a part of the batch */
   double product_s, handover_s;
   int32_t width, tile;   /* workers; the rows and columns that keep one busy */
   double error;          /* the relative error that seconds are thought to have at most */

@@ -16,6 +16,9 @@ mmci_roofline mmci_roofline_assumed(const mmci_facts *facts) {
                          .half_k = facts->half_k,
                          .overlap = facts->overlap,
                          .error = 0.5,
+                         .each_s = facts->each_s,
+                         .caches = {facts->cache_bytes, facts->cached_bytes_per_s},
+                         .share = {facts->workers, facts->share_s},
                          .model = facts->model};
 }
 
@@ -28,12 +31,26 @@ mmc_roofline mmci_roofline_public(const mmci_roofline *r) {
 
 /* ---- predicted ----------------------------------------------------------------------------- */
 
+double mmci_traffic_s(const mmci_caches *caches, double bytes_per_s, double bytes) {
+  const double cached = fmin(bytes, caches->bytes);
+  return (bytes - cached) / bytes_per_s + (cached > 0 ? cached / caches->bytes_per_s : 0);
+}
+
+double mmci_shared_s(const mmci_share *share, double seconds) {
+  if (!(share->least_s > 0)) return seconds;
+  const double alone_s = seconds * share->workers;
+  return alone_s / fmin(fmax(floor(alone_s / share->least_s), 1), share->workers);
+}
+
 double mmci_roofline_seconds(const mmci_roofline *r, const mmci_gemm *gemm) {
-  double flops = mmci_gemm_flops(gemm);
-  double compute = flops / r->flops_per_s, traffic = mmci_gemm_bytes(gemm) / r->bytes_per_s;
+  double flops = mmci_gemm_flops(gemm), batch = gemm->batch > 1 ? (double)gemm->batch : 1;
+  double compute = flops / r->flops_per_s,
+         traffic = mmci_traffic_s(&r->caches, r->bytes_per_s, mmci_gemm_bytes(gemm));
   if (flops > 0)
     compute *= (1 + r->half_mn / (double)gemm->m) * (1 + r->half_mn / (double)gemm->n) *
                (1 + r->half_k / (double)gemm->k);
+  if (r->each_s > 0) compute += batch * r->each_s / r->share.workers;
+  compute = mmci_shared_s(&r->share, compute);
   return r->launch_s + fmax(compute, traffic) + (1 - r->overlap) * fmin(compute, traffic);
 }
 

@@ -20,6 +20,10 @@
 static const int64_t cut_least_bytes = 32 << 20;
 enum { CUT_PIECES = 8, CUT_LEAST_LENGTH = 512, CUT_ALIGNMENT = 128 };
 
+/* Up to so many bytes in all, copies are on the queue of the products: letting queues wait for each
+ * other takes longer than copying beside products saves. */
+static const int64_t together_most_bytes = 8 << 20;
+
 /* A prepared product, as mmci_actions_prepare() keeps it. */
 typedef struct prepared {
   mmci_gemm gemm;
@@ -45,7 +49,10 @@ struct mmci_resident {
   mmci_queue **queues;       /* schedule.queues */
   mmci_queue **piece_queues; /* piece_queue_count queues for products in pieces */
   int piece_queue_count;
-  mmci_queue *uploads, *downloads;   /* NULL until matrices are on the host */
+  mmci_queue *copies[2]; /* queues for uploads and downloads; NULL until they are needed */
+  /* The queues that take uploads and downloads: these, or that of the products; NULL until matrices
+   * are on the host. */
+  mmci_queue *uploads, *downloads;
   mmci_event *start, *done, *copied; /* copied is for waits that follow at once */
   mmci_event **step_done;            /* one for each step; NULL where nobody waits */
 
@@ -121,8 +128,8 @@ mmc_status mmci_resident_create(mmci_actions *actions, mmci_resident **out, mmci
 
 void mmci_resident_destroy(mmci_resident *r) {
   if (r == NULL) return;
-  if (r->uploads != NULL) r->ops->queue_close(r->uploads);
-  if (r->downloads != NULL) r->ops->queue_close(r->downloads);
+  for (int c = 0; c < 2; c++)
+    if (r->copies[c] != NULL) r->ops->queue_close(r->copies[c]);
   for (int q = 0; r->queues != NULL && q < r->schedule.queues; q++)
     if (r->queues[q] != NULL) r->ops->queue_close(r->queues[q]);
   for (int l = 0; l < r->piece_queue_count; l++)
@@ -235,13 +242,46 @@ static bool has_tables(const mmci_resident *r) {
   return false;
 }
 
+/* Opens a queue for copies unless that is done. */
+static mmc_status open_copies(mmci_resident *r, int which, mmci_queue **out, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  if (r->copies[which] == NULL) status = r->ops->queue_open(r->device, &r->copies[which], error);
+  *out = r->copies[which];
+  return status;
+}
+
 /* Sends the tables; on return they are on the device and no longer the caller's. */
 static mmc_status send_tables(mmci_resident *r, mmci_error *error) {
+  mmci_queue *queue;
+  mmc_status status = open_copies(r, 0, &queue, error);
+  if (status == MMC_OK) status = mmci_staging_upload_tables(&r->staging, r->actions, queue, error);
+  return status == MMC_OK ? r->ops->sync(queue, error) : status;
+}
+
+/* Returns how many bytes are copied from and to the host. */
+static int64_t bytes_copied(const mmci_resident *r) {
+  const mmc_chain *chain = r->actions->plan->chain;
+  double elements = 0;
+  for (int32_t i = 0; i < chain->n; i++) {
+    const mmci_staged *x = &r->staging.factors[i];
+    if (x->on_host && x->same == i)
+      elements += (double)x->count * (double)chain->dims[i] * (double)chain->dims[i + 1];
+  }
+  if (r->staging.result_on_host)
+    elements += (double)r->staging.results * (double)chain->dims[0] * (double)chain->dims[chain->n];
+  const double bytes = elements * (double)mmc_dtype_size(chain->dtype);
+  return bytes < (double)INT64_MAX / 2 ? (int64_t)bytes : INT64_MAX;
+}
+
+/* Chooses the queues of uploads and downloads. */
+static mmc_status choose_copies(mmci_resident *r, mmci_error *error) {
   mmc_status status = MMC_OK;
-  if (r->uploads == NULL) status = r->ops->queue_open(r->device, &r->uploads, error);
-  if (status == MMC_OK)
-    status = mmci_staging_upload_tables(&r->staging, r->actions, r->uploads, error);
-  return status == MMC_OK ? r->ops->sync(r->uploads, error) : status;
+  r->uploads = r->downloads = r->queues[0];
+  if (bytes_copied(r) <= together_most_bytes) return MMC_OK;
+  if (r->staging.factors_on_host > 0) status = open_copies(r, 0, &r->uploads, error);
+  if (status == MMC_OK && r->staging.result_on_host)
+    status = open_copies(r, 1, &r->downloads, error);
+  return status;
 }
 
 static void share_operands(mmci_resident *r) {
@@ -270,11 +310,8 @@ static mmc_status bind_matrices(mmci_resident *r, const mmc_matrix *factors, con
     status = bind_cut(r, s, error);
   if (status == MMC_OK) share_operands(r);
   if (r->actions->replaced != replaced) mmci_graphs_drop(&r->graphs);
-  if (status == MMC_OK && r->staging.factors_on_host > 0 && r->uploads == NULL)
-    status = r->ops->queue_open(r->device, &r->uploads, error);
+  if (status == MMC_OK) status = choose_copies(r, error);
   if (status == MMC_OK && has_tables(r)) status = send_tables(r, error);
-  if (status == MMC_OK && r->staging.result_on_host && r->downloads == NULL)
-    status = r->ops->queue_open(r->device, &r->downloads, error);
   r->bound = status == MMC_OK;
   return status;
 }
@@ -285,6 +322,7 @@ static mmc_status bind_matrices(mmci_resident *r, const mmc_matrix *factors, con
  * far. */
 static mmc_status order(mmci_resident *r, mmci_queue *earlier, mmci_queue *later,
                         mmci_error *error) {
+  if (earlier == later) return MMC_OK;
   mmc_status status = r->async->event_record(earlier, r->copied, error);
   return status == MMC_OK ? r->async->event_wait(later, r->copied, error) : status;
 }
@@ -499,14 +537,17 @@ static void wait_for_all(mmci_resident *r) {
   mmci_error ignored;
   for (int q = 0; q < r->schedule.queues; q++) (void)r->ops->sync(r->queues[q], &ignored);
   for (int l = 0; l < r->piece_queue_count; l++) (void)r->ops->sync(r->piece_queues[l], &ignored);
-  if (r->uploads != NULL) (void)r->ops->sync(r->uploads, &ignored);
-  if (r->downloads != NULL) (void)r->ops->sync(r->downloads, &ignored);
+  for (int c = 0; c < 2; c++)
+    if (r->copies[c] != NULL) (void)r->ops->sync(r->copies[c], &ignored);
 }
 
 static mmc_status await_all(mmci_resident *r, mmci_error *error) {
   mmc_status status = r->ops->sync(r->queues[0], error);
-  if (status == MMC_OK && r->staging.factors_on_host > 0) status = r->ops->sync(r->uploads, error);
-  if (status == MMC_OK && r->staging.result_on_host) status = r->ops->sync(r->downloads, error);
+  const bool uploads = r->staging.factors_on_host > 0, downloads = r->staging.result_on_host;
+  if (status == MMC_OK && uploads && r->uploads != r->queues[0])
+    status = r->ops->sync(r->uploads, error);
+  if (status == MMC_OK && downloads && r->downloads != r->queues[0])
+    status = r->ops->sync(r->downloads, error);
   return status;
 }
 

@@ -300,8 +300,8 @@ static void wrong_options_are_named(void **state) {
                  "solver: expected auto with fuse joint, got 'table'");
   options.solver = NULL;
   options.memory_limit_bytes = 100;
-  expect_failure(*state, "10x20x30x40", options, MMC_E_MEMORY_LIMIT,
-                 "memory limit: the order of least traffic needs 2432 bytes of workspace, got 100; "
+  expect_failure(*state, "5120x20x400x30", options, MMC_E_MEMORY_LIMIT,
+                 "memory limit: the order of least traffic needs 4800 bytes of workspace, got 100; "
                  "fuse 'exact' looks for orders that fit");
   options.memory_limit_bytes = MMC_NO_LIMIT;
   options.on_chip_words = 1; /* 2^127 multiplications, and twice as many words */
@@ -365,8 +365,8 @@ static void pairs_are_told_by_device(void **state) {
       {"blas", wide,
        "1 pair of steps, fused in the cost only: device blas takes no such pair as one call\n"},
       {"blas", several,
-       "3 pairs of steps, fused in the cost only: device blas takes 1 of them as one call, not "
-       "predicted to be faster\n"},
+       "3 pairs of steps, 1 executed in one call, 2 fused in the cost only: device blas takes none "
+       "of them as one call\n"},
       {"cuda:0", pair, "1 pair of steps, executed in one call\n"},
       {"cuda:0", several,
        "3 pairs of steps, 1 executed in one call, 2 fused in the cost only: not predicted to be "

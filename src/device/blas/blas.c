@@ -570,31 +570,36 @@ static void identify(const mmci_device *device, mmci_identity *out) {
   name_blas(out->blas, sizeof out->blas);
 }
 
-/* The facts are for each thread, as measured on a processor of two cores of 2022. Integers are
+/* The facts are for each thread, as measured on a processor of two cores with AVX-512. Integers are
  * priced as products of doubles, as many as they take when they are as large as they can be. */
 static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
                   mmci_facts *out) {
-  static const double peaks[] = {[MMC_F32] = 5e10,    [MMC_F64] = 2.5e10, [MMC_C64] = 5e10,
-                                 [MMC_C128] = 2.5e10, [MMC_F16] = 1e10,   [MMC_BF16] = 1e10};
+  static const double peaks[] = {[MMC_F32] = 1.2e11,  [MMC_F64] = 6e10, [MMC_C64] = 1.05e11,
+                                 [MMC_C128] = 5.5e10, [MMC_F16] = 1e10, [MMC_BF16] = 1e10};
   static const double joules[] = {[MMC_F32] = 1e-10,  [MMC_F64] = 2e-10, [MMC_C64] = 1e-10,
                                   [MMC_C128] = 2e-10, [MMC_F16] = 1e-9,  [MMC_BF16] = 1e-9};
   const int threads = mmci_workers_most();
   const bool is_integer = mmci_dtype_is_integer(dtype);
   const mmc_dtype as = is_integer ? MMC_F64 : dtype;
+  const bool is_complex = as == MMC_C64 || as == MMC_C128;
   const double products = is_integer ? mmci_integer_products(dtype) : 1;
   (void)device, (void)precision;
   *out = (mmci_facts){.flops_per_s = peaks[as] / products * threads,
-                      .bytes_per_s = 2e10,
-                      .launch_s = 1e-7,
-                      .half_k = 8,
+                      .bytes_per_s = 3.7e10,
+                      .launch_s = 1.2e-7,
+                      .half_k = is_complex ? 8 : 2, /* operands are packed */
+                      .each_s = 6e-9,
+                      .share_s = 3e-5,
+                      .cache_bytes = 640e3,
+                      .cached_bytes_per_s = 6.5e10,
                       .static_w = 15,
                       .joules_per_flop = joules[as] * products,
                       .joules_per_byte = 5e-10,
-                      .group_share = 0.4,
-                      .product_s = 3e-8,
+                      .group_share = is_complex ? 0.6 : 1,
+                      .product_s = 1.2e-8,
                       .handover_s = 1e-6,
                       .workers = threads,
-                      .tile = 128,
+                      .tile = INT16_MAX, /* one thread computes a product of a group */
                       .variant_name = variant_name,
                       .threads = mmci_blas_threads()};
 }

@@ -35,6 +35,7 @@ struct mmci_queue {
   cudaStream_t own, stream; /* stream is where the work goes, its own or the caller's */
   cublasHandle_t handle;
   bool handle_elsewhere; /* the handle still works on another stream */
+  bool has_products;     /* products or groups were enqueued */
   void *workspace;       /* workspace of all products, which are computed one after another */
   size_t workspace_bytes;
   /* What products with structure take, made when first asked for. */

@@ -23,6 +23,7 @@ enum {
   RAMP = 16,  /* a piece is so small a part of the less of what lies behind it and ahead */
   AHEAD = 24, /* slots that are being filled; the device reads the others */
   WORKERS_MAX = 12,
+  PLAIN_MOST_BYTES = 8 << 20,
 };
 
 typedef enum use { FREE, UPLOADING, DOWNLOADING, EMPTYING } use;
@@ -340,8 +341,13 @@ static mmc_status copy_lines(const mmci_queue *queue, void *to, int64_t to_pitch
   return MMC_OK;
 }
 
-/* Finds out whether the device reads or writes the memory by itself. */
-static mmc_status is_direct(const piece *whole, bool *out, mmci_error *error) {
+/* Finds out whether the device reads or writes the memory by itself, or the driver is to copy it:
+ * on a queue that products are on, where copies wait for these anyway, it is faster up to some size
+ * (8 MiB in 18 of 21 cases on an H200). */
+static mmc_status is_direct(const mmci_queue *queue, const piece *whole, bool *out,
+                            mmci_error *error) {
+  *out = queue->has_products && whole->lines * whole->line_bytes <= PLAIN_MOST_BYTES;
+  if (*out) return MMC_OK;
   const char *last = whole->host + (whole->lines - 1) * whole->host_pitch + whole->line_bytes - 1;
   struct cudaPointerAttributes first_is, last_is;
   MMCI_CUDA_TRY(cudaPointerGetAttributes(&first_is, whole->host));
@@ -403,7 +409,7 @@ mmc_status mmci_cuda_upload(mmci_queue *queue, const mmci_transfer *t, mmci_erro
   walk w = begin_walk(queue->device, whole);
   bool direct = false;
   if (w.whole.lines == 0) return MMC_OK;
-  mmc_status status = is_direct(&w.whole, &direct, error);
+  mmc_status status = is_direct(queue, &w.whole, &direct, error);
   if (status != MMC_OK) return status;
   if (direct)
     return copy_lines(queue, w.whole.device, w.whole.device_pitch, w.whole.host, w.whole.host_pitch,
@@ -446,7 +452,7 @@ mmc_status mmci_cuda_download(mmci_queue *queue, const mmci_transfer *t, mmci_er
   walk w = begin_walk(queue->device, whole);
   bool direct = false;
   if (w.whole.lines == 0) return MMC_OK;
-  mmc_status status = is_direct(&w.whole, &direct, error);
+  mmc_status status = is_direct(queue, &w.whole, &direct, error);
   if (status != MMC_OK) return status;
   if (direct)
     return copy_lines(queue, w.whole.host, w.whole.host_pitch, w.whole.device, w.whole.device_pitch,

@@ -447,6 +447,7 @@ static mmc_status enqueue_tiles(mmci_queue *queue, const mmci_group_kernel *kern
 
 mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
                                    const void *const *operands, void *c, mmci_error *error) {
+  queue->has_products = true;
   MMCI_CUDA_ON(queue->device);
   switch (kernel->kind) {
     case SQUARES:

@@ -40,6 +40,13 @@ typedef struct task {
   int32_t first, pieces, groups, group_elements;
 } task;
 
+/* The spines of a level. */
+typedef struct level {
+  int64_t m, width; /* the most rows of a spine, and how many spines there are */
+  int32_t longest;  /* products of the longest spine */
+  double elements;  /* the most elements of right operands that a spine reads */
+} level;
+
 typedef struct layout {
   const mmci_group *chain;
   mmci_group_limits limits;
@@ -52,6 +59,7 @@ typedef struct layout {
   /* An operand's place in the scratch, in elements; -1 when it is not there. */
   int64_t *places;
   mmci_spine_wait *waits;
+  level *level;
   piece *pieces;
   task *tasks;
   int32_t spines_count, operands_count, waits_count, pieces_count, tasks_count, levels;
@@ -246,14 +254,23 @@ static cut choose_cut(const layout *l, int64_t m, int64_t width, const mmci_spin
   return c;
 }
 
-static cut cut_of_level(const layout *l, int32_t level, const mmci_spines_facts *facts) {
-  int64_t m = 0, width = 0;
+/* Notes what the spines of every level are. */
+static void describe_levels(layout *l) {
   for (int32_t i = 0; i < l->spines_count; i++) {
-    if (l->spines[i].level != level) continue;
-    width++;
-    if (l->spines[i].m > m) m = l->spines[i].m;
+    const spine *sp = &l->spines[i];
+    level *at = &l->level[sp->level];
+    double elements = 0;
+    for (int32_t t = sp->first + 1; t < sp->first + sp->operands; t++)
+      elements += (double)l->operands[t].rows * l->operands[t].cols;
+    at->width++;
+    if (sp->m > at->m) at->m = sp->m;
+    if (sp->operands - 1 > at->longest) at->longest = sp->operands - 1;
+    if (elements > at->elements) at->elements = elements;
   }
-  return choose_cut(l, m, width, facts);
+}
+
+static cut cut_of_level(const layout *l, int32_t number, const mmci_spines_facts *facts) {
+  return choose_cut(l, l->level[number].m, l->level[number].width, facts);
 }
 
 static void add_piece(layout *l, int32_t id, const cut *c, int64_t row, bool first) {
@@ -286,12 +303,28 @@ static void add_level(layout *l, int32_t level, const mmci_spines_facts *facts) 
 
 static int64_t pieces_most(const layout *l, const mmci_spines_facts *facts) {
   int64_t most = 0;
-  for (int32_t level = 0; level < l->levels; level++) {
-    const cut c = cut_of_level(l, level, facts);
-    for (int32_t i = 0; i < l->spines_count; i++)
-      if (l->spines[i].level == level) most += (l->spines[i].m + c.rows - 1) / c.rows;
+  for (int32_t i = 0; i < l->spines_count; i++) {
+    const cut c = cut_of_level(l, l->spines[i].level, facts);
+    most += (l->spines[i].m + c.rows - 1) / c.rows;
   }
   return most;
+}
+
+/* ---- counts -----------------------------------------------------------------------------------
+ */
+
+/* Counts what a level adds to the chain's delay. */
+static void count_level(const layout *l, int32_t number, const mmci_spines_facts *facts, bool whole,
+                        double *counts) {
+  const level *at = &l->level[number];
+  const cut c = cut_of_level(l, number, facts);
+  const int64_t pieces = (at->m + c.rows - 1) / c.rows * at->width,
+                at_once = (int64_t)c.groups * l->limits.multiprocessors;
+  const double rounds = (double)((pieces + at_once - 1) / at_once),
+               sides = rounds * at->longest * l->side / 32;
+  counts[l->even ? 3 : whole ? 2 : 4] += sides;
+  counts[5] += rounds * at->elements * 1e-3;
+  counts[c.group_elements > 0 ? 7 : 6] += sides * (c.rows - ROWS_LEAST);
 }
 
 /* ---- memory -----------------------------------------------------------------------------------
@@ -304,7 +337,8 @@ static mmc_status take_array(void *out, size_t count, size_t size, mmci_error *e
   return MMC_OK;
 }
 
-static mmc_status cut_spines(layout *l, const mmci_spines_facts *facts, mmci_error *error) {
+/* Finds the spines of the chain. */
+static mmc_status lay_out(layout *l, mmci_error *error) {
   const size_t count = (size_t)l->chain->count;
   mmc_status status = take_array(&l->spine_of, count, sizeof *l->spine_of, error);
   if (status == MMC_OK) status = take_array(&l->lengths, count, sizeof *l->lengths, error);
@@ -316,6 +350,14 @@ static mmc_status cut_spines(layout *l, const mmci_spines_facts *facts, mmci_err
   if (status == MMC_OK) status = take_array(&l->waits, 2 * count, sizeof *l->waits, error);
   if (status != MMC_OK) return status;
   find_spines(l);
+  status = take_array(&l->level, (size_t)l->levels, sizeof *l->level, error);
+  if (status == MMC_OK) describe_levels(l);
+  return status;
+}
+
+static mmc_status cut_spines(layout *l, const mmci_spines_facts *facts, mmci_error *error) {
+  mmc_status status = lay_out(l, error);
+  if (status != MMC_OK) return status;
   const size_t pieces = (size_t)pieces_most(l, facts);
   status = take_array(&l->pieces, pieces, sizeof *l->pieces, error);
   if (status == MMC_OK) status = take_array(&l->tasks, pieces, sizeof *l->tasks, error);
@@ -334,6 +376,7 @@ static void layout_free(layout *l) {
   free(l->operands);
   free(l->places);
   free(l->waits);
+  free(l->level);
   free(l->pieces);
   free(l->tasks);
 }
@@ -472,10 +515,7 @@ static int depth_of(const layout *l) {
   return 2 * factor_bytes < l->limits.shared_bytes ? 2 : 1;
 }
 
-mmc_status mmci_spines_create(const mmci_group_limits *limits, const mmci_group *chain,
-                              mmci_spines **out, mmci_error *error) {
-  mmci_spines *spines = mmci_alloc_zeroed(1, sizeof *spines);
-  if (spines == NULL) return mmci_fail_nomem(error, sizeof *spines);
+static layout layout_of(const mmci_group_limits *limits, const mmci_group *chain) {
   layout l = {.chain = chain,
               .limits = *limits,
               .side = side_of(chain),
@@ -484,6 +524,40 @@ mmc_status mmci_spines_create(const mmci_group_limits *limits, const mmci_group 
   l.limits.shared_bytes -= 2 * MMCI_SPINES_RECORD_BYTES;
   l.even = are_even(chain, l.side, l.element_bytes);
   l.depth = depth_of(&l);
+  return l;
+}
+
+/* Says whether all lines are whole words. */
+static bool are_whole(const layout *l) {
+  const int64_t per_word = (int64_t)(16 / l->element_bytes);
+  for (int32_t s = 0; s < l->chain->count; s++) {
+    const mmci_group_product *step = &l->chain->products[s];
+    if (step->m % per_word != 0 || step->k % per_word != 0 || step->n % per_word != 0) return false;
+  }
+  return true;
+}
+
+bool mmci_spines_count(const mmci_group_limits *limits, const mmci_group *chain,
+                       double counts[MMCI_SPINES_COUNTS]) {
+  layout l = layout_of(limits, chain);
+  const mmci_spines_facts facts =
+      mmci_spines_kernel_facts((mmci_spines_kind){chain->dtype, l.side, l.even});
+  mmci_error error = {0};
+  const bool done = lay_out(&l, &error) == MMC_OK, whole = are_whole(&l);
+  for (int i = 0; i < MMCI_SPINES_COUNTS; i++) counts[i] = 0;
+  counts[0] = 1;
+  counts[1] = l.levels - 1;
+  for (int32_t level = 0; done && level < l.levels; level++)
+    count_level(&l, level, &facts, whole, counts);
+  layout_free(&l);
+  return done;
+}
+
+mmc_status mmci_spines_create(const mmci_group_limits *limits, const mmci_group *chain,
+                              mmci_spines **out, mmci_error *error) {
+  mmci_spines *spines = mmci_alloc_zeroed(1, sizeof *spines);
+  if (spines == NULL) return mmci_fail_nomem(error, sizeof *spines);
+  layout l = layout_of(limits, chain);
   spines->kind = (mmci_spines_kind){chain->dtype, l.side, l.even};
   spines->n = chain->n;
   const mmci_spines_facts facts = mmci_spines_kernel_facts(spines->kind);

@@ -559,6 +559,7 @@ static mmc_status enqueue_checked(const mmci_queue *queue, const mmci_kernel *ke
 
 mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                              const void *b, void *c, mmci_error *error) {
+  queue->has_products = true;
   const mmci_cublas *cublas = queue->cublas;
   const mmci_arithmetic *as = kernel->arithmetic;
   const mmci_stored *left = &kernel->b, *right = &kernel->a;
