@@ -274,7 +274,7 @@ static void print_group_counts(const mmci_group *group, const char *kernel) {
   mmci_tiles tiles;
   mmci_single single;
   mmci_model_counts c;
-  double counts[MMCI_SPINES_COUNTS];
+  double counts[5];
   if (strcmp(kernel, "chain in steps") == 0 && mmci_general_plan(&limits, group, &general)) {
     c = mmci_cuda_model_general_counts(&limits, group, &general);
     print_model_counts(&c);
@@ -291,8 +291,6 @@ static void print_group_counts(const mmci_group *group, const char *kernel) {
   } else if (strcmp(kernel, "chain alone") == 0 && mmci_single_plan(&limits, group, &single)) {
     mmci_cuda_model_single_counts(group, &single, counts);
     print_counts("counts", counts, 5);
-  } else if (strcmp(kernel, "chain in spines") == 0 && mmci_spines_count(&limits, group, counts)) {
-    print_counts("counts", counts, MMCI_SPINES_COUNTS);
   }
 }
 

@@ -23,6 +23,7 @@ GENERAL, PACKS, TENSOR, TILES = ("chain in steps", "chain in packs", "chain by t
                                  "chain in tiles")
 SINGLE, SPINES, SQUARES = "chain alone", "chain in spines", "chain of equal squares"
 LEAST, MOST = 1e-8, 1e10
+HANDED_US = 3.5e-5  # of model.c
 
 
 def descend(loss, start, bounds, halvings=9):
@@ -169,7 +170,7 @@ class Spines(Part):
 
     def __init__(self, dtype, lines, name, flops, multiprocessors):
         self.us = np.array([line["groups"][SPINES]["seconds"] * 1e6 for line in lines])
-        self.multiprocessors = multiprocessors
+        self.multiprocessors, self.bytes = multiprocessors, BYTES[dtype]
         n, count = (np.array([len(line[key]) for line in lines]) for key in ("dims", "steps"))
         self.n, self.last, self.width = n - 1, n - 1 + count - 1, int(np.max(n + count))
         most = np.array([max(line["dims"]) for line in lines])
@@ -188,7 +189,8 @@ class Spines(Part):
             m, k, n, left, right = self.steps[:, s].T
             mine = c[self.product] * self.side / 32 + c[4] * k / 32 + c[6] * k * n * 1e-3
             mine = np.where(m > 0, mine, 0)
-            handed = done[row, right] + np.where(right >= self.n, c[1], 0)
+            hand_over = c[1] + HANDED_US * k * n * self.bytes
+            handed = done[row, right] + np.where(right >= self.n, hand_over, 0)
             done[row, np.minimum(self.n + s, self.width - 1)] = np.maximum(done[row, left], handed) + mine
             work += mine
         return c[0] + np.maximum(done[row, self.last], work / self.multiprocessors)

@@ -308,11 +308,6 @@ typedef struct mmci_spines mmci_spines;
  * gain. */
 bool mmci_spines_can(const mmci_group *chain);
 bool mmci_spines_suit(const mmci_group_limits *limits, const mmci_group *chain);
-/* Counts what a chain that can be cut does on its longest way, one number for each constant of
- * mmci_model_dtype's spines. Returns false where there is no memory for that. */
-enum { MMCI_SPINES_COUNTS = 8 };
-bool mmci_spines_count(const mmci_group_limits *limits, const mmci_group *chain,
-                       double counts[MMCI_SPINES_COUNTS]);
 
 mmc_status mmci_spines_create(const mmci_group_limits *limits, const mmci_group *chain,
                               mmci_spines **out, mmci_error *error);

@@ -43,8 +43,6 @@ typedef struct task {
 /* The spines of a level. */
 typedef struct level {
   int64_t m, width; /* the most rows of a spine, and how many spines there are */
-  int32_t longest;  /* products of the longest spine */
-  double elements;  /* the most elements of right operands that a spine reads */
 } level;
 
 typedef struct layout {
@@ -259,13 +257,8 @@ static void describe_levels(layout *l) {
   for (int32_t i = 0; i < l->spines_count; i++) {
     const spine *sp = &l->spines[i];
     level *at = &l->level[sp->level];
-    double elements = 0;
-    for (int32_t t = sp->first + 1; t < sp->first + sp->operands; t++)
-      elements += (double)l->operands[t].rows * l->operands[t].cols;
     at->width++;
     if (sp->m > at->m) at->m = sp->m;
-    if (sp->operands - 1 > at->longest) at->longest = sp->operands - 1;
-    if (elements > at->elements) at->elements = elements;
   }
 }
 
@@ -308,23 +301,6 @@ static int64_t pieces_most(const layout *l, const mmci_spines_facts *facts) {
     most += (l->spines[i].m + c.rows - 1) / c.rows;
   }
   return most;
-}
-
-/* ---- counts -----------------------------------------------------------------------------------
- */
-
-/* Counts what a level adds to the chain's delay. */
-static void count_level(const layout *l, int32_t number, const mmci_spines_facts *facts, bool whole,
-                        double *counts) {
-  const level *at = &l->level[number];
-  const cut c = cut_of_level(l, number, facts);
-  const int64_t pieces = (at->m + c.rows - 1) / c.rows * at->width,
-                at_once = (int64_t)c.groups * l->limits.multiprocessors;
-  const double rounds = (double)((pieces + at_once - 1) / at_once),
-               sides = rounds * at->longest * l->side / 32;
-  counts[l->even ? 3 : whole ? 2 : 4] += sides;
-  counts[5] += rounds * at->elements * 1e-3;
-  counts[c.group_elements > 0 ? 7 : 6] += sides * (c.rows - ROWS_LEAST);
 }
 
 /* ---- memory -----------------------------------------------------------------------------------
@@ -525,32 +501,6 @@ static layout layout_of(const mmci_group_limits *limits, const mmci_group *chain
   l.even = are_even(chain, l.side, l.element_bytes);
   l.depth = depth_of(&l);
   return l;
-}
-
-/* Says whether all lines are whole words. */
-static bool are_whole(const layout *l) {
-  const int64_t per_word = (int64_t)(16 / l->element_bytes);
-  for (int32_t s = 0; s < l->chain->count; s++) {
-    const mmci_group_product *step = &l->chain->products[s];
-    if (step->m % per_word != 0 || step->k % per_word != 0 || step->n % per_word != 0) return false;
-  }
-  return true;
-}
-
-bool mmci_spines_count(const mmci_group_limits *limits, const mmci_group *chain,
-                       double counts[MMCI_SPINES_COUNTS]) {
-  layout l = layout_of(limits, chain);
-  const mmci_spines_facts facts =
-      mmci_spines_kernel_facts((mmci_spines_kind){chain->dtype, l.side, l.even});
-  mmci_error error = {0};
-  const bool done = lay_out(&l, &error) == MMC_OK, whole = are_whole(&l);
-  for (int i = 0; i < MMCI_SPINES_COUNTS; i++) counts[i] = 0;
-  counts[0] = 1;
-  counts[1] = l.levels - 1;
-  for (int32_t level = 0; done && level < l.levels; level++)
-    count_level(&l, level, &facts, whole, counts);
-  layout_free(&l);
-  return done;
 }
 
 mmc_status mmci_spines_create(const mmci_group_limits *limits, const mmci_group *chain,
