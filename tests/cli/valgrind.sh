@@ -95,8 +95,9 @@ others() (
   python3 "$make_npy" first.npy '<f8' 4x4
   printf '%%%%MatrixMarket matrix coordinate real general\n9 9 3\n1 2 5\n2 9 3\n9 1 2\n' >sparse.mtx
   "$mmchain" generate f64:9x9x9x3 -o f64 >said
+  "$mmchain" generate f64:9x9x9:lower,spd -o told >said
   clean 0 multiply f64/A1.npy:lower:inv f64/A2.npy:tridiagonal:inv f64/A3.npy -o R.npy
-  clean 0 multiply '(f64/A1.npy:lower f64/A2.npy:spd):inv' f64/A1.npy:lower:T f64/A3.npy -o R.npy --explain
+  clean 0 multiply '(told/A1.npy:lower told/A2.npy:spd):inv' told/A1.npy:lower:T f64/A3.npy -o R.npy --explain
   clean 0 multiply integers.npy^9 -o R.npy
   clean 0 multiply integers.npy^900 -o R.npy --mod 1000003 --json
   clean 2 multiply integers.npy^99 -o R.npy --checked
