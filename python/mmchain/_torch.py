@@ -56,6 +56,12 @@ def _readable(tensor: torch.Tensor, first: bool) -> torch.Tensor:
     return tensor if _mmchain.readable(probe, first) else tensor.contiguous()
 
 
+def _settled(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in memory as it is meant: PyTorch conjugates and negates lazily, and has zeros without memory."""
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    return tensor.clone() if tensor._is_zerotensor() else tensor
+
+
 def _capsule(tensor: torch.Tensor) -> Any:
     """Without waiting: the work goes to the current stream, where the tensor is."""
     return tensor.__dlpack__(stream=-1) if tensor.is_cuda else tensor.__dlpack__()
@@ -86,7 +92,7 @@ def _direct(
 ) -> Any:
     """The product of tensors of one dtype that have memory, without gradients, by a rule of
     execute()."""
-    tensors = _shapes.once(lambda t: t.detach().resolve_conj().resolve_neg(), tensors)
+    tensors = _shapes.once(_settled, tensors)
     chain = _shapes.check([tensor.shape for tensor in tensors], 1)
     result = _execute(plan, chain, tensors, out, options, rule)
     if result is NotImplemented:
@@ -173,7 +179,7 @@ class _Chain(torch.autograd.Function):
         else:
             out = torch.empty_like(gradients[0], memory_format=torch.contiguous_format)
             memory = _Chain._go_forward(ctx.chain, matrices, out)
-        cotangent = gradients[0].resolve_conj().resolve_neg()
+        cotangent = _settled(gradients[0])
         with Prepared(*ctx.chain) as work:
             _Chain._go(work.backward, matrices, memory, cotangent)
             places, _ = work.places()
@@ -468,7 +474,7 @@ def multiply_otherwise(
     _expect_plain(tensors, dtype)
     if out is not None:
         _check_out(out, chain, tensors[0], dtype)
-    tensors = _shapes.once(lambda tensor: tensor.detach().to(dtype).resolve_neg(), tensors)
+    tensors = _shapes.once(lambda tensor: _settled(tensor.to(dtype)), tensors)
     if tensors[0].is_cuda:
         return _direct(None, tensors, out, options, -1 - semiring)
     views = _shapes.once(lambda tensor: tensor.numpy(), tensors)
@@ -618,7 +624,7 @@ def running(
 
 def _compute(what: Any, inputs: Sequence[Optional[torch.Tensor]], shapes: Any, out: Any) -> Any:
     """Without gradients, of tensors of one dtype that have memory."""
-    inputs = [None if x is None else x.detach().resolve_conj().resolve_neg() for x in inputs]
+    inputs = [None if x is None else _settled(x) for x in inputs]
     factors: Any = inputs[0]
     result = factors.new_empty(shapes.out) if out is None else out
     if _fill(what, inputs, result):

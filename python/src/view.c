@@ -188,6 +188,13 @@ static int is_plain(const kind *k, PyObject *object, mmc_dtype dtype) {
   return set < 0 ? -1 : !set;
 }
 
+/* Whether elements have no memory, as PyTorch's zeros that it keeps lazily. */
+static bool lacks_memory(const dl_tensor *tensor) {
+  for (int d = 0; d < tensor->ndim; d++)
+    if (tensor->shape[d] == 0) return false;
+  return tensor->data == NULL;
+}
+
 static int acquire_exchanged(const kind *k, PyObject *object, mmcp_want want, mmcp_view *out) {
   const dl_exchange *exchange = k->exchange;
   if (exchange->borrow(object, &out->tensor) != 0) {
@@ -196,6 +203,7 @@ static int acquire_exchanged(const kind *k, PyObject *object, mmcp_want want, mm
     PyErr_Clear();
     return 0;
   }
+  if (lacks_memory(&out->tensor)) return 0;
   Py_INCREF(object);
   out->owner = object;
   out->exchange = exchange;

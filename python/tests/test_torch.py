@@ -640,6 +640,22 @@ def test_gradients_of_gradients_of_many(make):
     assert torch.autograd.gradgradcheck(lambda *given: mmchain.multi_dot(given), factors[:21])
 
 
+@pytest.mark.parametrize("count", [2, 5, 24])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_zeros_without_memory(make, dtype, count):
+    """PyTorch keeps some zeros lazily, as those of gradients of gradients of abs()."""
+    zeros = torch._efficientzerotensor((4, 4), dtype=dtype)
+    factors = make([4] * count, dtype)
+    assert torch.equal(mmchain.multi_dot([*factors, zeros]), torch.zeros(4, 4, dtype=dtype))
+    assert torch.equal(mmchain.plan([zeros, zeros]).execute([zeros, zeros]), torch.zeros(4, 4, dtype=dtype))
+    for factor in factors:
+        factor.requires_grad_()
+    product = mmchain.multi_dot(factors)
+    (slope,) = torch.autograd.grad(product.abs().sum(), factors[0], create_graph=True)
+    (second,) = torch.autograd.grad((slope * slope).sum(), factors[1], allow_unused=True)
+    assert second is None or bool(second.isfinite().all())
+
+
 @pytest.mark.parametrize("count", [5, 24])
 def test_gradients_of_gradients_of_one_at_many_places(make, count):
     """Each place has a gradient, and they are added up once."""
