@@ -410,7 +410,8 @@ typedef struct mmc_plan_options {
    * off-chip and on-chip memory (docs/traffic.md): "none"; "exact", the best for the order of
    * fewest multiplications; "poster", the same as the TEE-ACM2 poster prices it; "joint", the best
    * of all orders, n <= 200. NULL means "exact". A pair that the device takes as one call, and that
-   * is predicted to be faster as one, is executed as one; others are fused in the cost only. */
+   * is predicted to be faster as one, is executed as one; others are fused in the cost only. On a
+   * GPU, where a rule is given, every pair that it takes is executed as one. */
   const char *fuse;
   int64_t on_chip_words; /* how many words the chip holds; 0 means MMC_ON_CHIP_WORDS */
   /* For objective "energy", the plan takes at most so many times the predicted seconds of the plan

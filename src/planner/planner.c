@@ -60,8 +60,8 @@ mmc_status mmci_planner_check(const mmci_objective *objective, const mmc_plan_op
 
 /* ---- groups by the model ------------------------------------------------------------------- */
 
-static mmc_status group_by_model(mmci_planning *p, double least_gain, mmci_error *error) {
-  const char *kernel = p->options->kernel;
+static mmc_status group_by_model(mmci_planning *p, double least_gain, const char *kernel,
+                                 mmci_error *error) {
   const mmc_dtype dtype = p->chain->dtype;
   mmci_facts facts;
   mmc_status status = mmci_offers_facts(p->on, dtype, p->precision, &facts, error);
@@ -78,11 +78,13 @@ static mmc_status group_by_model(mmci_planning *p, double least_gain, mmci_error
 
 mmc_status mmci_planning_group(mmci_planning *p, double least_gain, mmci_error *error) {
   const char *kernel = p->options->kernel;
-  if (kernel == NULL) return group_by_model(p, least_gain, error);
+  /* Fusions that were asked for of a GPU are executed by any kernel that takes them. */
+  const bool asked = p->options->fuse != NULL && !mmci_offers_host_memory(p->on);
+  if (kernel == NULL) return group_by_model(p, least_gain, asked ? "" : NULL, error);
   bool found;
   mmc_status status = mmci_plan_by_kernel(&p->plan, p->on, p->precision, kernel, &found, error);
   if (status != MMC_OK || found) return status;
-  status = group_by_model(p, least_gain, error);
+  status = group_by_model(p, least_gain, kernel, error);
   if (status != MMC_OK || p->plan.group_count > 0) return status;
   return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "kernel",
                             "device '%s' has none called '%s' for these products", p->plan.device,
