@@ -519,11 +519,14 @@ static void test_far(const target *on, mmci_queue *queue, int64_t side, uint64_t
  * without being asked for by a variant. */
 static void test_fused(const target *on, mmci_queue *queue, mmc_dtype dtype, bool fast,
                        uint64_t *random) {
-  static const int64_t WIDTHS[] = {1, 7, 15, 16, 17, 31, 32, 33, 63, 64};
+  static const int64_t WIDTHS[] = {1, 7, 15, 16, 17, 31, 32, 33, 63, 64},
+                       WIDE[] = {65, 200, 256, 257, 368, 512, 513, 616, 1016, 1024};
+  const bool has_wide = dtype == MMC_F32 && !fast;
   const int count = on->small ? 10 : 120;
-  for (int k = 0; k < count; k++) {
+  for (int k = 0; k < (has_wide ? 2 : 1) * count; k++) {
     const bool right = k % 2 == 1;
-    const int64_t w = WIDTHS[k % 10], rows = 1 + random_below(random, on->small ? 150 : 700),
+    const int64_t w = k < count ? WIDTHS[k % 10] : WIDE[k % 10],
+                  rows = 1 + random_below(random, on->small ? 150 : 700),
                   other = random_below(random, 20) == 0 ? 0 : 1 + random_below(random, 90);
     int64_t dims[] = {rows, other, w, 1 + random_below(random, 150)};
     if (right) {
@@ -542,7 +545,8 @@ static void test_fused(const target *on, mmci_queue *queue, mmc_dtype dtype, boo
     t.group.c_gathered = false;
     try_group(on, queue, &t);
   }
-  const int64_t tall[] = {3000, 13, 16, 11}, wide[] = {300, 200, 100, 300};
+  const int64_t tall[] = {3000, 13, 16, 11}, wide[] = {300, 200, 100, 300},
+                wider[] = {300, 200, 1025, 300};
   begin(&t, dtype, 3, 1, random_bits(random));
   set_shapes(&t, tall);
   add_tree(&t, 0, 2, 0, random);
@@ -550,7 +554,8 @@ static void test_fused(const target *on, mmci_queue *queue, mmc_dtype dtype, boo
   if (!fast) expect_name(on, dtype == MMC_F32 ? "fused left f32 64x16" : "fused left f64 32x16");
   if (!fast && !on->small) try_group(on, queue, &t);
   begin(&t, dtype, 3, 1, random_bits(random));
-  set_shapes(&t, wide);
+  t.group.precision = fast ? MMCI_FAST : MMCI_NATIVE;
+  set_shapes(&t, has_wide ? wider : wide);
   add_tree(&t, 0, 2, 0, random);
   finish_tight(&t);
   expect(!on->ops->group_supports(on->device, &t.group), "what is too wide is not fused");
@@ -602,6 +607,24 @@ static void test_fused_half(const target *on, mmci_queue *queue, mmc_dtype dtype
     try_group(on, queue, &t);
   }
   const int64_t tall[] = {40000, 64, 128, 72}, wide[] = {300, 200, 257, 300};
+  /* Work enough for clusters whose groups of warps take turns, of two blocks and of eight. */
+  static const struct {
+    int64_t dims[4], batch;
+    const char *name;
+  } relays[] = {{{300, 200, 256, 136}, 66, "256x256"},
+                {{270, 129, 130, 255}, 66, "256x256"},
+                {{150, 300, 270, 80}, 3, "512x512"}};
+  for (int k = 0; k < (on->small ? 0 : 6); k++) {
+    const int64_t *x = relays[k / 2].dims, turned[] = {x[3], x[2], x[1], x[0]};
+    begin(&t, dtype, 3, relays[k / 2].batch, random_bits(random));
+    t.group.variant = VARIANT_FUSED;
+    set_shapes(&t, k % 2 == 0 ? x : turned);
+    add_tree(&t, 0, 2, k % 2, random);
+    finish_words(random);
+    expect(strstr(on->ops->group_name(on->device, &t.group), relays[k / 2].name) != NULL,
+           "a relay is chosen");
+    try_group(on, queue, &t);
+  }
   begin(&t, dtype, 3, 1, random_bits(random));
   set_shapes(&t, tall);
   add_tree(&t, 0, 2, 0, random);
@@ -616,6 +639,41 @@ static void test_fused_half(const target *on, mmci_queue *queue, mmc_dtype dtype
   t.forms[2].ld = t.group.ldc = 304;
   t.forms[1].ld = 264;
   expect(!on->ops->group_supports(on->device, &t.group), "what is too wide is not fused");
+}
+
+/* The same in TF32, where B and C must fit in shared memory; A alone needs whole words. */
+static void test_fused_tf32(const target *on, mmci_queue *queue, uint64_t *random) {
+  static const int64_t WIDTHS[] = {1, 31, 33, 64, 65, 100, 127, 128, 129, 200, 255, 256};
+  const int count = on->small ? 12 : 72;
+  for (int k = 0; k < count; k++) {
+    const bool right = k % 2 == 1;
+    const int64_t w = WIDTHS[k % 12], most = w > 128 ? 64 : 128,
+                  rows = 1 + random_below(random, on->small ? 150 : 500);
+    int64_t dims[] = {rows, 1 + random_below(random, most), w, 1 + random_below(random, most)};
+    if (right) {
+      const int64_t turned[] = {dims[3], dims[2], dims[1], dims[0]};
+      memcpy(dims, turned, sizeof dims);
+    }
+    begin(&t, MMC_F32, 3, 1 + random_below(random, 3), random_bits(random));
+    t.group.precision = MMCI_FAST;
+    t.group.variant = VARIANT_FUSED;
+    set_shapes(&t, dims);
+    add_tree(&t, 0, 2, right ? 1 : 0, random);
+    finish_words(random);
+    if (strstr(on->ops->group_name(on->device, &t.group), "wgmma") == NULL) {
+      expect(k == 0, "TF32 by groups of warps"); /* the first one: not Hopper */
+      return;
+    }
+    try_group(on, queue, &t);
+  }
+  const int64_t tall[] = {40000, 100, 128, 77};
+  begin(&t, MMC_F32, 3, 1, random_bits(random));
+  t.group.precision = MMCI_FAST;
+  t.group.variant = VARIANT_FUSED;
+  set_shapes(&t, tall);
+  add_tree(&t, 0, 2, 0, random);
+  finish_tight(&t);
+  if (!on->small) try_group(on, queue, &t);
 }
 
 /* An infinity in a row of A reaches its row of D and no other, past no edge: columns of the
@@ -698,6 +756,7 @@ static void tests(const target *on) {
   test_fused(on, queue, MMC_F32, true, &random);
   test_fused_half(on, queue, MMC_F16, &random);
   test_fused_half(on, queue, MMC_BF16, &random);
+  test_fused_tf32(on, queue, &random);
   test_fused_infinity(on, queue);
   test_not_finite(on, queue, &random);
   for (int variant = VARIANT_ANY; variant <= VARIANT_SPINES; variant++)

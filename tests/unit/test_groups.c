@@ -782,7 +782,9 @@ static bool pair_gains(mmc_dtype dtype, bool fast, bool right, int64_t rows, int
   const int64_t other = k > n ? k : n;
   if (rows < 2048) return false;
   if (dtype == MMC_F64) return (w <= 16 && other <= 32) || (w <= 32 && other <= 16);
-  if (fast) return rows >= 131072 && w <= 32 && other <= (right ? 16 : 32);
+  if (fast)
+    return (rows >= 131072 && w <= 32 && other <= (right ? 16 : 32)) ||
+           (rows >= 65536 && w <= 256 && other <= 256);
   return w <= 16 && other <= 16;
 }
 

@@ -38,18 +38,24 @@ static __device__ __forceinline__ void mmci_barrier_arrive(uint32_t barrier, uin
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");
 }
 
+/* Waits at a barrier for some time and says whether it has been reached. */
+static __device__ __forceinline__ bool mmci_barrier_try(uint32_t barrier, uint32_t phase) {
+  uint32_t done;
+  asm volatile(
+      "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
+      "selp.u32 %0, 1, 0, p; }"
+      : "=r"(done)
+      : "r"(barrier), "r"(phase)
+      : "memory");
+  return done != 0;
+}
+
+enum { MMCI_BARRIER_TRIES = 1 << 24 };
+
 /* Waits at a barrier. An arrival that is missing ends as an error, not as a hang. */
 static __device__ __forceinline__ void mmci_barrier_wait(uint32_t barrier, uint32_t phase) {
-  uint32_t done = 0;
-  for (int tries = 0; done == 0; tries++) {
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
-        "selp.u32 %0, 1, 0, p; }"
-        : "=r"(done)
-        : "r"(barrier), "r"(phase)
-        : "memory");
-    if (tries > 1 << 24) __trap();
-  }
+  for (int tries = 0; !mmci_barrier_try(barrier, phase); tries++)
+    if (tries > MMCI_BARRIER_TRIES) __trap();
 }
 
 /* ---- tensor copies -----------------------------------------------------------------------------

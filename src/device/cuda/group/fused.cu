@@ -16,7 +16,7 @@ extern "C" {
 #include "device/cuda/group/fused.h"
 #include "device/cuda/group/fused_math.cuh"
 
-enum { DEPTH = 16, STAGES = 3, MOST_THREADS = 640 };
+enum { DEPTH = 16, MOST_STAGES = 3, MOST_THREADS = 640, SHARED_ROOM = 220 * 1024 };
 
 template <typename Element>
 struct FusedProblem {
@@ -67,12 +67,18 @@ template <int WIDTH, int THREADS, typename Element>
 static __device__ __forceinline__ void copy_piece(Element *to, int ld, const Element *from,
                                                   int64_t along, int64_t across, int64_t depth_left,
                                                   int64_t width_left) {
+  constexpr int PART = WIDTH < THREADS ? WIDTH : THREADS; /* a line is no longer than the threads */
   const int depth = depth_left < DEPTH ? (int)depth_left : (int)DEPTH;
   const int width = width_left < WIDTH ? (int)width_left : WIDTH;
-  if (along == 1)
-    copy_piece<WIDTH, THREADS, true>(to, ld, from, along, across, depth, width);
-  else
-    copy_piece<WIDTH, THREADS, false>(to, ld, from, along, across, depth, width);
+#pragma unroll 1
+  for (int x = 0; x < width; x += PART) {
+    if (along == 1)
+      copy_piece<PART, THREADS, true>(to + x, ld, from + x * across, along, across, depth,
+                                      width - x);
+    else
+      copy_piece<PART, THREADS, false>(to + x, ld, from + x * across, along, across, depth,
+                                       width - x);
+  }
 }
 
 /* Holds values that follow each other in D. */
@@ -105,9 +111,13 @@ struct FusedBlock {
   /* The sizes are in elements: T, a column after the other; then the stages, each a piece of A and
    * one of B or C. */
   static constexpr int T_SIZE = WIDTH * A_LD, STAGE_SIZE = DEPTH * (A_LD + B_LD);
-  static constexpr int SHARED_BYTES = (T_SIZE + STAGES * STAGE_SIZE) * (int)sizeof(Element);
+  static constexpr int bytes_with(int stages) {
+    return (T_SIZE + stages * STAGE_SIZE) * (int)sizeof(Element);
+  }
+  static constexpr int STAGES = bytes_with(MOST_STAGES) <= SHARED_ROOM ? MOST_STAGES : 2,
+                       SHARED_BYTES = bytes_with(STAGES);
   /* So many blocks share a multiprocessor: one computes while others wait for memory. */
-  static constexpr int BY_MEMORY = 220 * 1024 / SHARED_BYTES, BY_THREADS = MOST_THREADS / THREADS;
+  static constexpr int BY_MEMORY = SHARED_ROOM / SHARED_BYTES, BY_THREADS = MOST_THREADS / THREADS;
   static constexpr int FIT = BY_MEMORY < BY_THREADS ? BY_MEMORY : BY_THREADS,
                        BLOCKS = FIT < 1 ? 1 : FIT;
 };
@@ -120,7 +130,8 @@ __global__ void __launch_bounds__(First::THREADS, (FusedBlock<First, Second>::BL
     fused(const FusedProblem<typename First::Element> p) {
   typedef FusedBlock<First, Second> Block;
   typedef typename Block::Element Element;
-  constexpr int ROWS = Block::ROWS, COLS = Block::COLS, A_LD = Block::A_LD, B_LD = Block::B_LD;
+  constexpr int ROWS = Block::ROWS, COLS = Block::COLS, A_LD = Block::A_LD, B_LD = Block::B_LD,
+                STAGES = Block::STAGES;
   MMCI_DYNAMIC_SHARED(memory);
   Element *const t = reinterpret_cast<Element *>(memory), *const stages = t + Block::T_SIZE;
 
@@ -279,6 +290,9 @@ static const tile F32[] = {
     TILE("f32", 64, 32, FusedFma<64, 32, 4, 4>, FusedFma<64, 32, 4, 4>),
     TILE("f32", 128, 64, FusedFma<128, 64, 8, 4>, FusedFma<128, 64, 8, 4>),
     TILE("f32", 32, 64, FusedFma<32, 64, 4, 4>, FusedFma<32, 64, 4, 4>),
+    TILE("f32", 32, 256, FusedFma<32, 256, 8, 4>, FusedFma<32, 256, 8, 4>),
+    TILE("f32", 32, 512, FusedFma<32, 512, 8, 8>, FusedFma<32, 256, 8, 4>),
+    TILE("f32", 16, 1024, FusedFma<16, 1024, 4, 16>, FusedFma<16, 256, 4, 4>),
 };
 static const tile TF32[] = {
     TILE("tf32", 128, 32, FusedMma<FusedMmaTf32, 128, 32, 4, 1>,
@@ -355,9 +369,9 @@ extern "C" bool mmci_fused_describe(const mmci_group *chain, int multiprocessors
   f.place[1] = place_of(&chain->forms[1], right);
   f.place[2] = place_of(&chain->forms[f.last], right);
   f.place[3] = place_of(&d, right);
-  if (f.w > MMCI_FUSED_WIDTH || f.w < 1 || f.batch < 1) return false;
+  if (f.w < 1 || f.batch < 1) return false;
   *out = f;
-  return true;
+  return choose_tile(&f) != NULL;
 }
 
 extern "C" const char *mmci_fused_name(const mmci_fused *f) {

@@ -18,8 +18,10 @@
 extern "C" {
 #endif
 
-/* The widest intermediate that a block keeps, in columns. */
-enum { MMCI_FUSED_WIDTH = 64 };
+/* The widest intermediates that a block keeps, in columns: of f32, and of f64 and TF32. Those above
+ * the latter take longer than two products (docs/benchmarks.md), and run where they are asked for.
+ */
+enum { MMCI_FUSED_WIDTH = 64, MMCI_FUSED_WIDEST = 1024 };
 
 /* Describes a chain of three operands as the left kernel computes it, D' and C' B' A' when
  * by_columns. Element (r, c) of an operand is at r * row + c * col, for chain i of a batch batch *
@@ -41,7 +43,7 @@ typedef struct mmci_fused {
 
 /* Says whether the kernel can compute the chain: two products of three operands, f32 (TF32 when
  * fast) or f64, nothing gathered, an intermediate of at most MMCI_FUSED_WIDTH columns (left) or
- * rows (right). Fills out. */
+ * rows (right), or of MMCI_FUSED_WIDEST in f32. Fills out. */
 bool mmci_fused_describe(const mmci_group *chain, int multiprocessors, mmci_fused *out);
 /* Returns static text: "fused left f32 128x64". */
 const char *mmci_fused_name(const mmci_fused *fused);

@@ -2,8 +2,10 @@
  * maps. */
 #include "device/cuda/group/fused_half.h"
 
+#include <math.h>
 #include <stdint.h>
 
+#include "base/dtype.h"
 #include "base/status.h"
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/tensor_map.h"
@@ -40,17 +42,18 @@ static mmci_fused_half_matrix matrix_of(const mmci_form *form, int64_t rows, int
                                   .by_columns = form->trans != turned};
 }
 
-static bool is_mappable(const mmci_fused_half_matrix *x, int64_t batch) {
+bool mmci_fused_is_mappable(const mmci_fused_half_matrix *x, mmc_dtype dtype, int64_t batch) {
+  const int64_t word = LINE_BYTES / (int64_t)mmc_dtype_size(dtype);
   const int64_t length = x->by_columns ? x->rows : x->cols,
                 lines = x->by_columns ? x->cols : x->rows;
   return x->rows >= 1 && x->cols >= 1 && x->rows <= LONGEST && x->cols <= LONGEST &&
-         x->ld <= LONGEST && (x->ld >= length || lines == 1) && (lines == 1 || x->ld % LINE == 0) &&
-         (batch == 1 || x->stride % LINE == 0) && (batch == 1 || x->stride >= 0);
+         x->ld <= LONGEST && (x->ld >= length || lines == 1) && (lines == 1 || x->ld % word == 0) &&
+         (batch == 1 || x->stride % word == 0) && (batch == 1 || x->stride >= 0);
 }
 
 static bool is_a_pair(const mmci_group *chain) {
   if (chain->n != 3 || chain->count != 2 || chain->c_gathered || chain->batch < 1 ||
-      chain->batch > LONGEST || (chain->dtype != MMC_F16 && chain->dtype != MMC_BF16))
+      chain->batch > LONGEST)
     return false;
   for (int i = 0; i < 3; i++)
     if (chain->forms[i].gathered) return false;
@@ -60,7 +63,28 @@ static bool is_a_pair(const mmci_group *chain) {
          outer->left == (right ? 0 : 3) && outer->right == (right ? 3 : 2);
 }
 
-bool mmci_fused_half_describe(const mmci_group *chain, int multiprocessors, mmci_fused_half *out) {
+/* ---- how it is computed ---------------------------------------------------------------------- */
+
+static double us_of(const mmci_fused_half *f, const mmci_fused_half_kernel *kernel);
+
+/* Returns the narrowest kernel that is wide enough, or a relay that is predicted to be faster. */
+static const mmci_fused_half_kernel *choose_kernel(const mmci_fused_half *f) {
+  const mmci_fused_half_kernel *chosen = NULL;
+  for (int i = 0; i < MMCI_FUSED_HALF_KERNELS; i++) {
+    const mmci_fused_half_kernel *x = &mmci_fused_half_kernels[i];
+    if (x->width < f->w || (chosen != NULL && x->width > chosen->width)) continue;
+    if (chosen == NULL || chosen->chunk < f->n) chosen = x;
+  }
+  for (int i = 0; i < MMCI_FUSED_RELAYS; i++) {
+    const mmci_fused_half_kernel *x = &mmci_fused_relays[i];
+    if (f->multiprocessors >= x->cluster && f->k <= x->width && f->w <= x->width &&
+        f->n <= x->width && (chosen == NULL || us_of(f, x) < us_of(f, chosen)))
+      chosen = x;
+  }
+  return chosen;
+}
+
+bool mmci_fused_pair_describe(const mmci_group *chain, int multiprocessors, mmci_fused_half *out) {
   if (!is_a_pair(chain)) return false;
   const mmci_group_product *inner = &chain->products[0], *outer = &chain->products[1];
   const bool right = inner->left == 1;
@@ -74,30 +98,22 @@ bool mmci_fused_half_describe(const mmci_group *chain, int multiprocessors, mmci
                        .first = right ? 2 : 0,
                        .last = right ? 0 : 2,
                        .multiprocessors = multiprocessors};
-  if (f.w > MMCI_FUSED_HALF_WIDTH) return false;
   const mmci_form d = {.ld = chain->ldc, .stride = chain->c_stride};
   f.a = matrix_of(&chain->forms[f.first], right ? f.k : f.m, right ? f.m : f.k, right);
   f.b = matrix_of(&chain->forms[1], right ? f.w : f.k, right ? f.k : f.w, right);
   f.c = matrix_of(&chain->forms[f.last], right ? f.n : f.w, right ? f.w : f.n, right);
   f.d = matrix_of(&d, right ? f.n : f.m, right ? f.m : f.n, right);
-  const mmci_fused_half_matrix *all[] = {&f.a, &f.b, &f.c, &f.d};
-  for (int i = 0; i < 4; i++)
-    if (!is_mappable(all[i], f.batch)) return false;
   *out = f;
   return true;
 }
 
-/* ---- how it is computed ---------------------------------------------------------------------- */
-
-/* Returns the narrowest kernel that is wide enough. */
-static const mmci_fused_half_kernel *choose_kernel(const mmci_fused_half *f) {
-  const mmci_fused_half_kernel *chosen = NULL;
-  for (int i = 0; i < MMCI_FUSED_HALF_KERNELS; i++) {
-    const mmci_fused_half_kernel *x = &mmci_fused_half_kernels[i];
-    if (x->width < f->w || (chosen != NULL && x->width > chosen->width)) continue;
-    if (chosen == NULL || chosen->chunk < f->n) chosen = x;
-  }
-  return chosen;
+bool mmci_fused_half_describe(const mmci_group *chain, int multiprocessors, mmci_fused_half *out) {
+  if (chain->dtype != MMC_F16 && chain->dtype != MMC_BF16) return false;
+  if (!mmci_fused_pair_describe(chain, multiprocessors, out)) return false;
+  const mmci_fused_half_matrix *all[] = {&out->a, &out->b, &out->c, &out->d};
+  for (int i = 0; i < 4; i++)
+    if (!mmci_fused_is_mappable(all[i], out->dtype, out->batch)) return false;
+  return choose_kernel(out) != NULL;
 }
 
 const char *mmci_fused_half_name(const mmci_fused_half *f) {
@@ -128,8 +144,12 @@ static mmci_fused_half_job plan_job(const mmci_fused_half *f,
                              .d_stride = f->d.stride};
   job.d_ragged = job.d_length % LINE != 0;
   const int64_t stages = (int64_t)job.k_blocks * pieces + (int64_t)job.w_blocks * job.chunks;
-  const int64_t share = f->multiprocessors / f->batch;
+  const int64_t share = f->multiprocessors / kernel->cluster / f->batch;
   job.blocks = (int)min64(job.rounds, share > 1 ? share : 1);
+  if (kernel->cluster > 1) {
+    job.slots = job.kept = job.stages = 1;
+    return job;
+  }
   job.stages = (int)stages;
   const int least = (int)quotient_up(LEAST_A_STAGES, kernel->groups) * kernel->groups;
   job.slots = (left - least) / slot;
@@ -149,27 +169,42 @@ static mmci_fused_half_job plan_job(const mmci_fused_half *f,
   return job;
 }
 
-mmci_fused_half_work mmci_fused_half_work_of(const mmci_fused_half *f) {
-  const mmci_fused_half_kernel *kernel = choose_kernel(f);
+/* Returns the longest of what memory, the L2 and the tensor cores of the busiest multiprocessor
+ * take, tiles filled up, as was measured on an H200 (bench/bench_fused.c). */
+static double us_of(const mmci_fused_half *f, const mmci_fused_half_kernel *kernel) {
+  const double launch_us = 4, memory = 3.4e6, cache = 5.2e6; /* bytes of a microsecond */
   const mmci_fused_half_job job = plan_job(f, kernel);
   const double batch = (double)f->batch, bytes = 2, rounds = (double)job.rounds * batch,
                blocks = (double)job.blocks * batch,
                each = (double)quotient_up(job.rounds, job.blocks) *
-                      (double)quotient_up((int64_t)blocks, f->multiprocessors),
+                      (double)quotient_up((int64_t)blocks * kernel->cluster, f->multiprocessors),
                rows = BOX * kernel->groups, columns = (double)job.chunks * kernel->chunk;
-  const double kept = blocks * (double)job.kept * kernel->slot_bytes,
+  const double kept = blocks * kernel->cluster * (double)job.kept * kernel->slot_bytes,
                again = rounds * (double)(job.stages - job.kept) * kernel->slot_bytes;
+  const double inner = (double)job.k_blocks * BOX * kernel->width,
+               outer = (double)job.w_blocks * BOX * columns;
   const double a = batch * (double)f->m * (double)f->k * bytes,
                d = batch * (double)f->m * (double)f->n * bytes,
                weights = batch * (double)f->w * (double)(f->k + f->n) * bytes;
-  return (mmci_fused_half_work){
-      .memory_bytes = a + d + weights,
-      .cache_bytes = a + d + kept + again,
-      .flops = each * 2 * rows *
-               ((double)job.k_blocks * BOX * kernel->width + (double)job.w_blocks * BOX * columns)};
+  /* Half of a relay's blocks do one product each, and wait for the first rows of the other one. */
+  const int parts = kernel->cluster / 2;
+  const double flops =
+      2 * rows * (parts > 0 ? (each + 1) * fmax(inner, outer) / parts : each * (inner + outer));
+  const double loaded = (parts > 1 ? parts : 1) * a + d + kept + again;
+  return launch_us + fmax(fmax((a + d + weights) / memory, loaded / cache), flops / kernel->flops);
+}
+
+double mmci_fused_half_us(const mmci_fused_half *f) {
+  return us_of(f, choose_kernel(f));
+}
+
+/* One warpgroup loads, the others multiply. */
+static int threads_of(const mmci_fused_half_kernel *kernel) {
+  return (kernel->groups + 1) * 128;
 }
 
 static size_t shared_bytes(const mmci_fused_half_job *job, const mmci_fused_half_kernel *kernel) {
+  if (kernel->cluster > 1) return (size_t)MMCI_FUSED_HALF_BOXES * BOX_BYTES + ALIGN_BYTES;
   return (size_t)job->slots * (size_t)kernel->slot_bytes + (size_t)job->a_stages * BOX_BYTES +
          (size_t)(job->outs * kernel->groups * kernel->chunk / BOX) * BOX_BYTES + ALIGN_BYTES;
 }
@@ -227,11 +262,19 @@ mmc_status mmci_fused_half_enqueue(cudaStream_t stream, const mmci_fused_half *f
   }
   if (status != MMC_OK) return status;
   job.d = out;
-  const unsigned blocks = (unsigned)((int64_t)job.blocks * f->batch);
+  cudaLaunchAttribute cluster = {.id = cudaLaunchAttributeClusterDimension};
+  cluster.val.clusterDim.x = (unsigned)kernel->cluster;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  const cudaLaunchConfig_t config = {
+      .gridDim = {.x = (unsigned)((int64_t)job.blocks * f->batch * kernel->cluster),
+                  .y = 1,
+                  .z = 1},
+      .blockDim = {.x = (unsigned)threads_of(kernel), .y = 1, .z = 1},
+      .dynamicSmemBytes = shared_bytes(&job, kernel),
+      .stream = stream,
+      .attrs = &cluster,
+      .numAttrs = kernel->cluster > 1 ? 1 : 0};
   void *arguments[] = {&maps, &job};
-  MMCI_CUDA_TRY(cudaLaunchKernel(kernel->function[f->dtype == MMC_BF16],
-                                 (dim3){.x = blocks, .y = 1, .z = 1},
-                                 (dim3){.x = (unsigned)(kernel->groups + 1) * 128, .y = 1, .z = 1},
-                                 arguments, shared_bytes(&job, kernel), stream));
+  MMCI_CUDA_TRY(cudaLaunchKernelExC(&config, kernel->function[f->dtype == MMC_BF16], arguments));
   return MMC_OK;
 }

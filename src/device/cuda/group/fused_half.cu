@@ -15,16 +15,7 @@ extern "C" {
 }
 #include "device/cuda/launch.cuh"
 
-#include "device/cuda/elements.cuh"
-#include "device/cuda/emulated/wgmma.cuh"
-#include "device/cuda/group/fused_half.h"
-
-enum {
-  BOX = MMCI_FUSED_HALF_BOX,
-  BOX_BYTES = BOX * BOX * 2,
-  WARPGROUP = 128,
-  LOADER_REGISTERS = 40
-};
+#include "device/cuda/group/fused_half.cuh"
 
 template <int WIDTH_, int CHUNK_, int GROUPS_>
 struct FusedHalfShape {
@@ -45,105 +36,6 @@ struct FusedHalfShape {
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
-/* ---- Hopper's instructions --------------------------------------------------------------------
- */
-
-/* Copies a box of 64 x 64 elements to shared memory. */
-static __device__ __forceinline__ void load_box(uint32_t to, const CUtensorMap *map,
-                                                uint32_t barrier, int x, int y, int matrix) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
-      "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
-      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(matrix)
-      : "memory");
-}
-
-static __device__ __forceinline__ void store_box(const CUtensorMap *map, uint32_t from, int x,
-                                                 int y, int matrix) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
-      "r"(from), "r"(x), "r"(y), "r"(matrix)
-      : "memory");
-}
-
-/* Waits at a barrier. An arrival that is missing ends as an error, not as a hang: by a store that
- * faults, since nvcc gives registers to those that multiply only where nothing is a trap. */
-static __device__ __forceinline__ void await(uint32_t barrier, uint32_t phase) {
-  uint32_t done = 0;
-  for (int tries = 0; done == 0; tries++) {
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
-        "selp.u32 %0, 1, 0, p; }"
-        : "=r"(done)
-        : "r"(barrier), "r"(phase)
-        : "memory");
-    if (tries > 1 << 24) asm volatile("st.global.u32 [%0], %1;" ::"l"(0ull), "r"(0) : "memory");
-  }
-}
-
-static __device__ __forceinline__ void arrive(uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-/* Returns the descriptor of boxes in which k runs across the lines; boxes of the next 64 rows or
- * columns follow. Adding 128 moves 16 along k. */
-static __device__ __forceinline__ uint64_t crosswise(uint32_t address) {
-  return (uint64_t)((address & 0x3FFFF) >> 4) | ((uint64_t)(BOX_BYTES >> 4) << 16) | (64ull << 32) |
-         (1ull << 62);
-}
-
-/* Returns the descriptor of boxes, and what moves it 16 along k. */
-template <bool across>
-static __device__ __forceinline__ uint64_t box_at(uint32_t address) {
-  return across ? crosswise(address) : mmci_matrix_at(address);
-}
-template <bool across>
-static __device__ __forceinline__ uint64_t step_of() {
-  return across ? 128 : 2;
-}
-
-#define R32                                              \
-  MMCI_R8(0, 1, 2, 3, 4, 5, 6, 7)                        \
-  "," MMCI_R8(8, 9, 10, 11, 12, 13, 14, 15) "," MMCI_R8( \
-      16, 17, 18, 19, 20, 21, 22, 23) "," MMCI_R8(24, 25, 26, 27, 28, 29, 30, 31)
-#define D32(d) MMCI_D8(d, 0), MMCI_D8(d, 8), MMCI_D8(d, 16), MMCI_D8(d, 24)
-
-/* d += A B for 64 rows and 64 or 128 columns and 16 terms, A in shared memory or in registers. */
-#define PRODUCTS_OF(Element, type, cols, sums, list, D, A, B, TA, TB, R0, R1, R2, R3, RB, RT) \
-  template <bool ta, bool tb>                                                                 \
-  static __device__ __forceinline__ void add_products(Element, float(&d)[sums], uint64_t a,   \
-                                                      uint64_t b) {                           \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" cols "k16.f32." type "." type " {" list  \
-                 "}, " A ", " B ", 1, 1, 1, " TA ", " TB ";"                                  \
-                 : D(d)                                                                       \
-                 : "l"(a), "l"(b), "n"((int)ta), "n"((int)tb));                               \
-  }                                                                                           \
-  template <bool tb>                                                                          \
-  static __device__ __forceinline__ void add_products(Element, float(&d)[sums],               \
-                                                      const uint32_t(&a)[4], uint64_t b) {    \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" cols "k16.f32." type "." type " {" list  \
-                 "}, {" R0 ", " R1 ", " R2 ", " R3 "}, " RB ", 1, 1, 1, " RT ";"              \
-                 : D(d)                                                                       \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)tb));         \
-  }
-#define PRODUCTS(Element, type)                                                                   \
-  PRODUCTS_OF(Element, type, "64", 32, R32, D32, "%32", "%33", "%34", "%35", "%32", "%33", "%34", \
-              "%35", "%36", "%37")                                                                \
-  PRODUCTS_OF(Element, type, "128", 64, MMCI_R64, MMCI_D64, "%64", "%65", "%66", "%67", "%64",    \
-              "%65", "%66", "%67", "%68", "%69")
-
-PRODUCTS(mmci_f16_element, "f16")
-PRODUCTS(mmci_bf16_element, "bf16")
-
-static __device__ __forceinline__ uint32_t pair_of(mmci_f16_element, float low, float high) {
-  const __half2 pair = __floats2half2_rn(low, high);
-  return *reinterpret_cast<const uint32_t *>(&pair);
-}
-static __device__ __forceinline__ uint32_t pair_of(mmci_bf16_element, float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return *reinterpret_cast<const uint32_t *>(&pair);
-}
 
 /* ---- the kernel's parts -----------------------------------------------------------------------
  */
@@ -170,17 +62,6 @@ struct FusedHalf {
   __device__ __forceinline__ int row_of(int round, int group) const {
     return (round * S::GROUPS + group) * BOX;
   }
-
-  /* A place in a ring of so many, and whether its turn is an odd one. */
-  struct Ring {
-    int at, odd;
-    __device__ __forceinline__ void next(int count) {
-      if (++at == count) {
-        at = 0;
-        odd ^= 1;
-      }
-    }
-  };
 
   /* ---- loading: a thread for A, another one for B and C */
 
@@ -348,69 +229,32 @@ struct FusedHalf {
     give_back(before);
   }
 
-  /* Writes four tiles of 8 x 8, each line of which goes to the address of a lane. */
-  template <bool turned>
-  static __device__ __forceinline__ void store_tiles(uint32_t at, const float *x) {
-    const uint32_t words[4] = {pair_of(Element(), x[0], x[1]), pair_of(Element(), x[2], x[3]),
-                               pair_of(Element(), x[4], x[5]), pair_of(Element(), x[6], x[7])};
-    if (turned)
-      asm volatile(
-          "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at),
-          "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
-          : "memory");
-    else
-      asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at),
-                   "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
-                   : "memory");
-  }
-
-  /* Writes what D has of a box: element x and so on of line y and so on. */
-  __device__ __forceinline__ void store_edge(uint32_t from, int x, int y, int thread) const {
-    const int line = thread / 2, half = thread % 2 * (BOX / 2);
-    if (y + line >= job.d_lines) return;
-    uint16_t *to = (uint16_t *)job.d + matrix * job.d_stride + (y + line) * job.d_ld + x;
-#pragma unroll 1
-    for (int e = half; e < half + BOX / 2 && x + e < job.d_length; e++)
-      asm volatile("ld.shared.u16 %0, [%1];"
-                   : "=h"(to[e])
-                   : "r"(from + line * 128 + ((e / 8 ^ line % 8) << 4) + e % 8 * 2)
-                   : "memory");
-  }
-
   /* Writes sums to shared memory, in lines as D has them, and from there to D. */
   __device__ __forceinline__ void store(const CUtensorMap *d, const float (&sums)[S::CHUNK / 2],
                                         int group, int turn, int row, int col) const {
-    const int thread = (int)threadIdx.x % WARPGROUP, warp = thread / 32, lane = thread % 32;
+    const bool is_first = threadIdx.x % WARPGROUP == 0;
     const uint32_t to = out(group, turn & (job.outs - 1));
-    if (thread == 0) {
+    if (is_first) {
       if (job.outs == 2)
         asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
       else
         asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
     }
     mmci_warpgroup_sync(1 + group);
-    const int tile = lane / 8, line = lane % 8;
     if (job.d_by_columns) {
-      const uint32_t at = to + (tile / 2 * 8 + line) * 128 + (((2 * warp + tile % 2) ^ line) << 4);
 #pragma unroll
-      for (int q = 0; q < S::CHUNK / 16; q++)
-        store_tiles<true>(at + q / 4 * BOX_BYTES + q % 4 * 2048, &sums[8 * q]);
+      for (int c = 0; c < S::CHUNK / BOX; c++)
+        write_box<Element, true, false>(to + c * BOX_BYTES, &sums[c * BOX / 2], BOX);
     } else {
-      const uint32_t at = to + (16 * warp + tile % 2 * 8 + line) * 128 + (((tile / 2) ^ line) << 4);
 #pragma unroll
-      for (int q = 0; q < S::CHUNK / 16; q++)
-        store_tiles<false>((at ^ q % 4 * 32) + q / 4 * BOX_BYTES, &sums[8 * q]);
+      for (int c = 0; c < S::CHUNK / BOX; c++)
+        write_box<Element, false, false>(to + c * BOX_BYTES, &sums[c * BOX / 2], BOX);
     }
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    show_to_copies();
     mmci_warpgroup_sync(1 + group);
-    for (int c = 0; c < S::CHUNK && col + c < job.n && row < job.m; c += BOX) {
-      const int x = job.d_by_columns ? row : col + c, y = job.d_by_columns ? col + c : row;
-      if (job.d_ragged && x + BOX > job.d_length)
-        store_edge(to + c / BOX * BOX_BYTES, x, y, thread);
-      else if (thread == 0)
-        store_box(d, to + c / BOX * BOX_BYTES, x, y, matrix);
-    }
-    if (thread == 0) asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    for (int c = 0; c < S::CHUNK / BOX; c++)
+      store_result(job, d, matrix, to + c * BOX_BYTES, row, col + c * BOX);
+    if (is_first) asm volatile("cp.async.bulk.commit_group;" ::: "memory");
     __syncwarp(); /* products are those of whole warps */
   }
 
@@ -488,7 +332,7 @@ __global__ void __launch_bounds__(S::THREADS, 1)
 
 #define KERNEL(width, chunk, groups)                                                        \
   {                                                                                         \
-    width, chunk, groups, FusedHalfShape<width, chunk, groups>::SLOT_BYTES,                 \
+    width, chunk, groups, FusedHalfShape<width, chunk, groups>::SLOT_BYTES, 1, 3.9e6,       \
         {"fused left f16 " #width "x" #chunk, "fused left bf16 " #width "x" #chunk},        \
         {"fused right f16 " #width "x" #chunk, "fused right bf16 " #width "x" #chunk}, {    \
       (const void *)fused_half<mmci_f16_element, FusedHalfShape<width, chunk, groups>>,     \

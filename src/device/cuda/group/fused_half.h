@@ -1,8 +1,9 @@
 /* fused_half.h: two products of f16 or bf16 in one kernel of Hopper's tensor cores, as C sees it.
  *
- * A left fuse, (A B) C, keeps T = A B in registers, up to MMCI_FUSED_HALF_WIDTH columns of it. A
- * right fuse, A (B C), is the left fuse of the transposed matrices, ((C' B') A')'. T is rounded to
- * the dtype as a product of its own is, sums are in f32, nothing is added by atomics. */
+ * A left fuse, (A B) C, keeps T = A B in registers, up to MMCI_FUSED_HALF_WIDTH columns of it, or
+ * hands it from some blocks of a cluster to others (fused_relay.cu). A right fuse, A (B C), is the
+ * left fuse of the transposed matrices, ((C' B') A')'. T is rounded to the dtype as a product of
+ * its own is, sums are in f32, nothing is added by atomics. */
 #ifndef MMCI_CUDA_GROUP_FUSED_HALF_H
 #define MMCI_CUDA_GROUP_FUSED_HALF_H
 
@@ -43,20 +44,20 @@ typedef struct mmci_fused_half_maps {
   CUtensorMap a, b, c, d;
 } mmci_fused_half_maps;
 
+/* Says whether the chain is two products of three operands, nothing gathered, and fills out. */
+bool mmci_fused_pair_describe(const mmci_group *chain, int multiprocessors, mmci_fused_half *out);
+/* Says whether tensor copies can read and write the matrices of a batch: none is empty, and there
+ * are whole 16 bytes from line to line. */
+bool mmci_fused_is_mappable(const mmci_fused_half_matrix *x, mmc_dtype dtype, int64_t batch);
 /* Says whether the kernel can compute the chain on Hopper: two products of three operands of f16 or
  * bf16, nothing empty or gathered, whole 16 bytes from line to line, and an intermediate that is
  * narrow enough. Fills out. */
 bool mmci_fused_half_describe(const mmci_group *chain, int multiprocessors, mmci_fused_half *out);
 /* Returns static text: "fused left bf16 128x128". */
 const char *mmci_fused_half_name(const mmci_fused_half *fused);
-/* Returns how many bytes of operands, result and repeated weights go through the L2, and how many
- * flops a multiprocessor does, rounded up to whole tiles. */
-typedef struct mmci_fused_half_work {
-  double memory_bytes; /* every operand once, and the result */
-  double cache_bytes;  /* what all blocks load */
-  double flops;        /* of the busiest multiprocessor, tiles filled up */
-} mmci_fused_half_work;
-mmci_fused_half_work mmci_fused_half_work_of(const mmci_fused_half *fused);
+/* Returns the microseconds that the kernel is predicted to take, by what was measured on an H200.
+ */
+double mmci_fused_half_us(const mmci_fused_half *fused);
 
 /* Lets the kernel have, on the current device, the shared memory that it needs. */
 mmc_status mmci_fused_half_prepare(const mmci_fused_half *fused, mmci_error *error);
@@ -70,7 +71,7 @@ typedef struct mmci_fused_half_job {
   int m, n, w;            /* elements */
   int k_blocks, w_blocks; /* blocks of 64 */
   int chunks;             /* pieces of the columns of C */
-  int rounds, blocks; /* rounds of rows of one matrix of the batch, and blocks that share them */
+  int rounds, blocks; /* rounds of rows of one matrix of the batch, and clusters that share them */
   int stages, kept;   /* pieces of B and C in all, and those that stay in shared memory */
   int slots, a_stages, outs; /* places for such pieces, for blocks of A, and results of a group */
   bool a_by_columns, b_by_columns, c_by_columns, d_by_columns;
@@ -84,14 +85,19 @@ typedef struct mmci_fused_half_job {
 } mmci_fused_half_job;
 
 /* Kernels by width of T, columns of C that are worked on at once, and dtype; a slot holds a piece
- * of B or C, and so many groups work on 64 rows each. */
+ * of B or C, and so many groups of a cluster of blocks work on 64 rows each. A multiprocessor does
+ * so many flops in a microsecond. */
 typedef struct mmci_fused_half_kernel {
-  int width, chunk, groups, slot_bytes;
+  int width, chunk, groups, slot_bytes, cluster;
+  double flops;
   const char *left[2], *right[2];
   const void *function[2]; /* f16, bf16 */
 } mmci_fused_half_kernel;
-enum { MMCI_FUSED_HALF_KERNELS = 5 };
+enum { MMCI_FUSED_HALF_KERNELS = 5, MMCI_FUSED_RELAYS = 2 };
 extern const mmci_fused_half_kernel mmci_fused_half_kernels[MMCI_FUSED_HALF_KERNELS];
+/* The kernels of fused_relay.cu, which take the same job, for as many terms, columns of T and of C
+ * as they are wide. */
+extern const mmci_fused_half_kernel mmci_fused_relays[MMCI_FUSED_RELAYS];
 
 #ifdef __cplusplus
 }

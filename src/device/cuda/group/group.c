@@ -1,5 +1,5 @@
 /* group.c: several products as one launch on a CUDA device: chooses among the kernels of group.h,
- * fused.h and fused_half.h. */
+ * fused.h, fused_half.h and fused_tf32.h. */
 #include "device/cuda/group/group.h"
 
 #include <math.h>
@@ -10,9 +10,12 @@
 #include "device/cuda/group/arena.h"
 #include "device/cuda/group/fused.h"
 #include "device/cuda/group/fused_half.h"
+#include "device/cuda/group/fused_tf32.h"
 #include "device/cuda/model.h"
 
-static const double FUSED_GAIN = 1.4;
+/* Two products' time by that of the kernel that fuses them, of what was measured (facts.c) and of
+ * other sizes. */
+static const double FUSED_GAIN = 1.4, FUSED_OTHER_GAIN = 0.4;
 
 enum { VECTOR_BYTES = 16, SQUARES_BATCH = 2 };
 
@@ -24,6 +27,7 @@ typedef enum kind {
   SINGLE,
   FUSED,
   FUSED_HALF,
+  FUSED_TF32,
   TENSOR,
   PACKS,
   TILES,
@@ -50,14 +54,15 @@ struct mmci_group_kernel {
   int32_t n;
   int64_t side; /* the squares' side, when kind is SQUARES */
   mmci_squares squares;
-  mmci_general general; /* set when kind is SQUARES or GENERAL */
-  mmci_single single;   /* set when kind is SINGLE */
-  mmci_spines *spines;  /* set when kind is SPINES */
-  mmci_fused fused;     /* set when kind is FUSED */
-  mmci_fused_half half; /* set when kind is FUSED_HALF */
-  mmci_tensor tensor;   /* set when kind is TENSOR */
-  mmci_packs packs;     /* set when kind is PACKS */
-  mmci_tiles tiles;     /* set when kind is TILES */
+  mmci_general general;   /* set when kind is SQUARES or GENERAL */
+  mmci_single single;     /* set when kind is SINGLE */
+  mmci_spines *spines;    /* set when kind is SPINES */
+  mmci_fused fused;       /* set when kind is FUSED, and where it takes_any_address */
+  bool takes_any_address; /* fused takes what FUSED_TF32 cannot */
+  mmci_fused_half half;   /* set when kind is FUSED_HALF or FUSED_TF32 */
+  mmci_tensor tensor;     /* set when kind is TENSOR */
+  mmci_packs packs;       /* set when kind is PACKS */
+  mmci_tiles tiles;       /* set when kind is TILES */
 };
 
 static mmci_group_limits limits_of(const mmci_device *device) {
@@ -118,7 +123,8 @@ static double spines_us(const mmci_cuda_model *model, const mmci_group_limits *l
 
 /* Returns the microseconds of the two products as two calls, divided by the least gain that was
  * measured for pairs (facts.c). */
-static double fused_us(const mmci_cuda_model *model, const mmci_group *chain) {
+static double fused_us(const mmci_cuda_model *model, const mmci_group *chain,
+                       const mmci_fused *fused) {
   double us = 0;
   for (int32_t s = 0; s < chain->count; s++) {
     const mmci_group_product *x = &chain->products[s];
@@ -131,16 +137,10 @@ static double fused_us(const mmci_cuda_model *model, const mmci_group *chain) {
                             .batch = chain->batch};
     us += mmci_cuda_model_product_us(model, &gemm);
   }
-  return us / FUSED_GAIN;
-}
-
-/* Returns the microseconds of a pair by fused_half.cu: the longest of what memory, the L2 and the
- * tensor cores take, as was measured on an H200 (bench/bench_fused.c). */
-static double fused_half_us(const mmci_fused_half *half) {
-  const double launch_us = 4, memory = 3.4e6, cache = 5.2e6, flops = 3.9e6; /* a microsecond's */
-  const mmci_fused_half_work work = mmci_fused_half_work_of(half);
-  return launch_us +
-         fmax(fmax(work.memory_bytes / memory, work.cache_bytes / cache), work.flops / flops);
+  const int64_t known = fused->tf32 ? 32 : MMCI_FUSED_WIDTH;
+  const bool is_known =
+      fused->w <= known && (!fused->tf32 || (fused->k <= known && fused->n <= known));
+  return us / (is_known ? FUSED_GAIN : FUSED_OTHER_GAIN);
 }
 
 /* Returns the microseconds of a kernel by the model, or NAN where it says nothing. */
@@ -156,9 +156,11 @@ static double predicted_us(const mmci_cuda_model *model, const mmci_group *chain
     case SPINES:
       return spines_us(model, &kernel->limits, chain);
     case FUSED:
-      return fused_us(model, chain);
+      return fused_us(model, chain, &kernel->fused);
     case FUSED_HALF:
-      return fused_half_us(&kernel->half);
+      return mmci_fused_half_us(&kernel->half);
+    case FUSED_TF32:
+      return mmci_fused_tf32_us(&kernel->half);
     case TENSOR:
       return mmci_cuda_model_tensor_us(model, &kernel->limits, chain, &kernel->tensor);
     case PACKS:
@@ -209,10 +211,14 @@ static void consider(const mmci_cuda_model *model, const mmci_group *chain, kind
 
 static kind choose_fused(const mmci_group *chain, mmci_group_kernel *kernel) {
   const int multiprocessors = kernel->limits.multiprocessors;
-  if (mmci_fused_describe(chain, multiprocessors, &kernel->fused)) return FUSED;
-  return kernel->limits.hopper && mmci_fused_half_describe(chain, multiprocessors, &kernel->half)
-             ? FUSED_HALF
-             : NO_KERNEL;
+  if (kernel->limits.hopper) {
+    if (mmci_fused_half_describe(chain, multiprocessors, &kernel->half)) return FUSED_HALF;
+    if (mmci_fused_tf32_describe(chain, multiprocessors, &kernel->half)) {
+      kernel->takes_any_address = mmci_fused_describe(chain, multiprocessors, &kernel->fused);
+      return FUSED_TF32;
+    }
+  }
+  return mmci_fused_describe(chain, multiprocessors, &kernel->fused) ? FUSED : NO_KERNEL;
 }
 
 /* Fills in the kind, and what it needs. */
@@ -272,13 +278,18 @@ bool mmci_cuda_chain_supports(const mmci_device *device, const mmci_group *chain
 }
 
 const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *chain) {
-  static const char *const NAMES[] = {
-      [NOTHING] = "nothing",        [SQUARES] = "chain of equal squares",
-      [GENERAL] = "chain in steps", [SPINES] = "chain in spines",
-      [SINGLE] = "chain alone",     [FUSED] = "fused",
-      [FUSED_HALF] = "fused",       [TENSOR] = "chain by tensor cores",
-      [PACKS] = "chain in packs",   [TILES] = "chain in tiles",
-      [NO_KERNEL] = "none"};
+  static const char *const NAMES[] = {[NOTHING] = "nothing",
+                                      [SQUARES] = "chain of equal squares",
+                                      [GENERAL] = "chain in steps",
+                                      [SPINES] = "chain in spines",
+                                      [SINGLE] = "chain alone",
+                                      [FUSED] = "fused",
+                                      [FUSED_HALF] = "fused",
+                                      [FUSED_TF32] = "fused",
+                                      [TENSOR] = "chain by tensor cores",
+                                      [PACKS] = "chain in packs",
+                                      [TILES] = "chain in tiles",
+                                      [NO_KERNEL] = "none"};
   mmci_fused fused;
   mmci_fused_half half;
   const int multiprocessors = device->properties.multiProcessorCount;
@@ -287,6 +298,8 @@ const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *ch
     return mmci_fused_name(&fused);
   if (kind == FUSED_HALF && mmci_fused_half_describe(chain, multiprocessors, &half))
     return mmci_fused_half_name(&half);
+  if (kind == FUSED_TF32 && mmci_fused_tf32_describe(chain, multiprocessors, &half))
+    return mmci_fused_tf32_name(&half);
   return NAMES[kind];
 }
 
@@ -333,6 +346,11 @@ static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *ch
     case FUSED_HALF:
       status = mmci_fused_half_prepare(&kernel->half, error);
       break;
+    case FUSED_TF32:
+      status = mmci_fused_tf32_prepare(&kernel->half, error);
+      if (status == MMC_OK && kernel->takes_any_address)
+        status = mmci_fused_prepare(&kernel->fused, error);
+      break;
     case SINGLE:
       status = mmci_single_prepare(kernel->dtype, &kernel->single, error);
       break;
@@ -349,10 +367,10 @@ static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *ch
       status = mmci_fail(error, MMC_E_UNSUPPORTED,
                          "chain: expected factors of at most %d x %d that fit in the memory of a "
                          "multiprocessor, or two products with an intermediate of at most %d "
-                         "columns or rows (%d in f16 and bf16 on Hopper), and variant 0 to %d, "
-                         "got others",
-                         MMCI_GROUP_SIDE, MMCI_GROUP_SIDE, MMCI_FUSED_WIDTH, MMCI_FUSED_HALF_WIDTH,
-                         VARIANTS - 1);
+                         "columns or rows (%d in f32, %d in f16 and bf16 on Hopper), and variant 0 "
+                         "to %d, got others",
+                         MMCI_GROUP_SIDE, MMCI_GROUP_SIDE, MMCI_FUSED_WIDTH, MMCI_FUSED_WIDEST,
+                         MMCI_FUSED_HALF_WIDTH, VARIANTS - 1);
       break;
   }
   return status;
@@ -470,6 +488,10 @@ mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *k
       return mmci_fused_enqueue(queue->stream, &kernel->fused, operands, c, error);
     case FUSED_HALF:
       return mmci_fused_half_enqueue(queue->stream, &kernel->half, operands, c, error);
+    case FUSED_TF32:
+      if (kernel->takes_any_address && !is_aligned(operands[kernel->half.first]))
+        return mmci_fused_enqueue(queue->stream, &kernel->fused, operands, c, error);
+      return mmci_fused_tf32_enqueue(queue->stream, &kernel->half, operands, c, error);
     case NOTHING:
     case NO_KERNEL:
       break;
