@@ -101,7 +101,7 @@ def test_bad_chains():
     with pytest.raises(ValueError, match="solver"):
         mmchain.plan("2x3x4", solver="oracle")
     with pytest.raises(MemoryError):
-        mmchain.plan("50x40x50x40x50", memory_limit=8)
+        mmchain.plan("1500x1400x1500x1400x1500", memory_limit=8)
     with pytest.raises(OverflowError):
         mmchain.plan("2x3x4", memory_limit=-1)
     with pytest.raises(TypeError):
@@ -110,7 +110,7 @@ def test_bad_chains():
 
 def test_solver_and_memory_limit():
     assert mmchain.plan(CLRS, solver="left-to-right").multiplications == 40500
-    chain = "f64:18x42x46x19x30"
+    chain = "f64:360x840x920x380x600"
     best = mmchain.plan(chain)
     lean = mmchain.plan(chain, memory_limit=best.workspace_bytes - 1)
     assert lean.workspace_bytes < best.workspace_bytes
