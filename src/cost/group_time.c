@@ -112,8 +112,13 @@ double mmci_group_seconds(const mmci_group_facts *f, mmc_dtype dtype, int64_t ba
   double bytes = elements * (double)mmc_dtype_size(dtype) * (double)batch;
   const mmci_share share = {f->width, f->share_s};
   /* One worker may do it all, which hands nothing over. */
-  double longest =
-      fmax(fmin(s.done_s[count - 1], work), mmci_shared_s(&share, work * (double)batch / f->width));
-  double traffic_s = mmci_traffic_s(&f->caches, f->bytes_per_s, bytes);
-  return f->launch_s + fmax(traffic_s, batch > 0 ? longest : 0);
+  const double one_s = fmin(s.done_s[count - 1], work),
+               longest = fmax(one_s, mmci_shared_s(&share, work * (double)batch / f->width));
+  const double all_s = fmax(mmci_traffic_s(&f->caches, f->bytes_per_s, bytes), longest);
+  if (batch <= 1) return f->launch_s + (batch > 0 ? all_s : 0);
+  /* One chain after the other finds its matrices in the caches, so that all take no longer. */
+  const double bytes_of_one = bytes / (double)batch;
+  const double single_s =
+      f->launch_s + fmax(mmci_traffic_s(&f->caches, f->bytes_per_s, bytes_of_one), one_s);
+  return fmin(f->launch_s + all_s, (double)batch * single_s);
 }

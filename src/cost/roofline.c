@@ -42,7 +42,7 @@ double mmci_shared_s(const mmci_share *share, double seconds) {
   return alone_s / fmin(fmax(floor(alone_s / share->least_s), 1), share->workers);
 }
 
-double mmci_roofline_seconds(const mmci_roofline *r, const mmci_gemm *gemm) {
+static double seconds_of_batch(const mmci_roofline *r, const mmci_gemm *gemm) {
   double flops = mmci_gemm_flops(gemm), batch = gemm->batch > 1 ? (double)gemm->batch : 1;
   double compute = flops / r->flops_per_s,
          traffic = mmci_traffic_s(&r->caches, r->bytes_per_s, mmci_gemm_bytes(gemm));
@@ -52,6 +52,15 @@ double mmci_roofline_seconds(const mmci_roofline *r, const mmci_gemm *gemm) {
   if (r->each_s > 0) compute += batch * r->each_s / r->share.workers;
   compute = mmci_shared_s(&r->share, compute);
   return r->launch_s + fmax(compute, traffic) + (1 - r->overlap) * fmin(compute, traffic);
+}
+
+/* One product after the other finds its matrices in the caches, so that all take no longer. */
+double mmci_roofline_seconds(const mmci_roofline *r, const mmci_gemm *gemm) {
+  const double all_s = seconds_of_batch(r, gemm);
+  if (gemm->batch <= 1 || !(r->caches.bytes > 0)) return all_s;
+  mmci_gemm one = *gemm;
+  one.batch = 1;
+  return fmin(all_s, (double)gemm->batch * seconds_of_batch(r, &one));
 }
 
 void mmci_roofline_price(const mmci_roofline *r, const mmci_gemm *gemm, mmci_price *out) {
