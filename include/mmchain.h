@@ -784,6 +784,13 @@ typedef struct mmc_gradients mmc_gradients;
  * structure of factors, see mmc_chain_options). */
 MMC_API mmc_status mmc_gradients_create(const mmc_plan *plan, const bool *wanted,
                                         mmc_gradients **out);
+/* CONSTRUCTOR. The same, whose memory is at most memory_limit_bytes; MMC_NO_LIMIT is none. Where
+ * the results of the chain's products would take more, one is computed after the other, those that
+ * the way back does not read are let go, and those that take the fewest multiplications for their
+ * size are computed again there. Returns also E_MEMORY_LIMIT (the message says how much would do;
+ * it is never less than what the gradients themselves take). */
+MMC_API mmc_status mmc_gradients_create_within(const mmc_plan *plan, const bool *wanted,
+                                               uint64_t memory_limit_bytes, mmc_gradients **out);
 MMC_API void mmc_gradients_destroy(mmc_gradients *gradients);
 
 /* Returns the bytes of the memory that the two methods below work in: about those of all

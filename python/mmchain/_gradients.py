@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -22,18 +23,24 @@ class Prepared:
     """Gradients of one kind of chain, for a with statement."""
 
     def __init__(
-        self, dtype: str, dims: Sequence[int], batch: int, wanted: Sequence[bool], device: str = "cpu"
+        self,
+        dtype: str,
+        dims: Sequence[int],
+        batch: int,
+        wanted: Sequence[bool],
+        device: str = "cpu",
+        limit: Optional[int] = None,
     ):
-        self._key: _Key = (os.getpid(), dtype, tuple(dims), batch, tuple(wanted), device)
+        self._key: _Key = (os.getpid(), dtype, tuple(dims), batch, tuple(wanted), device, limit)
 
     def __enter__(self) -> _mmchain.Gradients:
         try:
             self._work = _idle[self._key].pop()
         except (KeyError, IndexError):
-            _, dtype, dims, batch, wanted, device = self._key
+            _, dtype, dims, batch, wanted, device, limit = self._key
             text = f"{dtype}:{'x'.join(map(str, dims))}" + (f"@{batch}" if batch != 1 else "")
             plan = _mmchain.Plan(text, "flops", device, "native", None, None, None, device != "cpu")
-            self._work = _mmchain.Gradients(plan, wanted)
+            self._work = _mmchain.Gradients(plan, wanted, limit)
         return self._work
 
     def __exit__(self, *error: Any) -> None:
@@ -67,7 +74,9 @@ def _sum_to(gradient: np.ndarray, shape: Tuple[int, ...]) -> np.ndarray:
 
 
 def gradients(
-    arrays: Sequence[Any], cotangent: Union[Any, Callable[[Any], Any]]
+    arrays: Sequence[Any],
+    cotangent: Union[Any, Callable[[Any], Any]],
+    memory_limit: Optional[int] = None,
 ) -> Tuple[Any, List[Any]]:
     """The product of arrays, and the gradient of every factor.
 
@@ -82,6 +91,10 @@ def gradients(
         In the host's memory, of a floating-point or complex dtype; what was broadcast is summed over.
     cotangent : array of the product's shape, or a function
         A function gets the product and returns the cotangent.
+    memory_limit : int, optional
+        Bytes for the gradients and what is kept for them on the way back. Where that would be more,
+        results that are cheap for their size are not kept but computed again; MemoryError where the
+        gradients themselves do not fit.
 
     Returns
     -------
@@ -114,7 +127,11 @@ def gradients(
     matrices = tuple(_matrices(factors, chain, dtype))
     one = matrices[0].shape[:-2]
     ends = (chain.dims[0], chain.dims[-1])
-    with Prepared(name, chain.dims, one[0] if one else 1, [True] * len(factors)) as work:
+    limit = None if memory_limit is None else operator.index(memory_limit)
+    if limit is not None and limit < 0:
+        raise ValueError(f"memory_limit: expected bytes, 0 or more, got {limit}")
+    wanted, batch = [True] * len(factors), one[0] if one else 1
+    with Prepared(name, chain.dims, batch, wanted, "cpu", limit) as work:
         places, count = work.places()
         memory, product = np.empty(count, dtype), np.empty(one + ends, dtype)
         if work.forward(matrices, plain(memory), plain(product)) is NotImplemented:

@@ -26,7 +26,7 @@ static void gradients_dealloc(gradients *self) {
 }
 
 /* Reads which gradients are wanted, off a sequence of bool, and prepares them. */
-static int prepare(gradients *self, PyObject *sequence) {
+static int prepare(gradients *self, PyObject *sequence, uint64_t limit) {
   PyObject *items = PySequence_Fast(sequence, "wanted: expected a sequence of bool");
   if (items == NULL) return -1;
   int done = -1;
@@ -38,7 +38,8 @@ static int prepare(gradients *self, PyObject *sequence) {
   } else {
     for (int64_t i = 0; i < self->n; i++)
       wanted[i] = PySequence_Fast_GET_ITEM(items, (Py_ssize_t)i) == Py_True;
-    mmc_status status = mmc_gradients_create(self->plan->plan, wanted, &self->gradients);
+    mmc_status status =
+        mmc_gradients_create_within(self->plan->plan, wanted, limit, &self->gradients);
     done = status == MMC_OK ? 0 : mmcp_raise(status);
   }
   free(wanted);
@@ -47,11 +48,13 @@ static int prepare(gradients *self, PyObject *sequence) {
 }
 
 static PyObject *gradients_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"plan", "wanted", NULL};
-  PyObject *plan, *wanted;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O:Gradients", names, &mmcp_plan_type, &plan,
-                                   &wanted))
+  static char *names[] = {"plan", "wanted", "memory_limit", NULL};
+  PyObject *plan, *wanted, *most = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|O:Gradients", names, &mmcp_plan_type, &plan,
+                                   &wanted, &most))
     return NULL;
+  const uint64_t limit = most == Py_None ? MMC_NO_LIMIT : PyLong_AsUnsignedLongLong(most);
+  if (PyErr_Occurred()) return NULL;
   if (mmcp_plan_ensure((mmcp_plan *)plan) < 0) return NULL;
   gradients *self = (gradients *)type->tp_alloc(type, 0);
   if (self == NULL) return NULL;
@@ -63,7 +66,7 @@ static PyObject *gradients_new(PyTypeObject *type, PyObject *args, PyObject *kwa
   self->matrices = malloc(((size_t)self->n + 2) * sizeof *self->matrices);
   if (self->views == NULL || self->matrices == NULL)
     PyErr_NoMemory();
-  else if (prepare(self, wanted) == 0)
+  else if (prepare(self, wanted, limit) == 0)
     return (PyObject *)self;
   Py_DECREF(self);
   return NULL;

@@ -191,3 +191,18 @@ def test_torch_of_numpy_api(rng):
     (factors[0] @ factors[1]).sum().backward()
     assert isinstance(product, torch.Tensor) and isinstance(got[0], torch.Tensor)
     assert all(torch.allclose(g, f.grad) for g, f in zip(got, factors))
+
+
+def test_memory_limit(rng):
+    # The product of the first two is larger than both, and read on the way back.
+    factors = matrices(rng, [40, 2, 40, 2, 40, 2, 40])
+    cotangent = random(rng, 40, 40)
+    _, expected = mmchain.gradients(factors, cotangent)
+    size = sum(a.nbytes for a in factors)
+    product, got = mmchain.gradients(factors, cotangent, memory_limit=3 * size)
+    assert np.allclose(product, reduce(np.matmul, factors), rtol=1e-12)
+    assert all(np.allclose(a, b, rtol=1e-11, atol=1e-13) for a, b in zip(got, expected))
+    with pytest.raises(MemoryError, match="memory limit"):
+        mmchain.gradients(factors, cotangent, memory_limit=size - 1)
+    with pytest.raises(ValueError, match="memory_limit"):
+        mmchain.gradients(factors, cotangent, memory_limit=-1)

@@ -10,6 +10,11 @@ struct mmc_gradients {
 };
 
 mmc_status mmc_gradients_create(const mmc_plan *plan, const bool *wanted, mmc_gradients **out) {
+  return mmc_gradients_create_within(plan, wanted, MMC_NO_LIMIT, out);
+}
+
+mmc_status mmc_gradients_create_within(const mmc_plan *plan, const bool *wanted,
+                                       uint64_t memory_limit_bytes, mmc_gradients **out) {
   if (plan == NULL || out == NULL) return MMC_E_ARG;
   mmci_error error = {0};
   if (plan->plan.structure != NULL)
@@ -22,8 +27,8 @@ mmc_status mmc_gradients_create(const mmc_plan *plan, const bool *wanted, mmc_gr
   if (gradients == NULL)
     return mmci_report(plan->context, mmci_fail_nomem(&error, sizeof *gradients), &error);
   gradients->context = plan->context;
-  mmc_status status = mmci_gradients_create(&plan->plan, wanted, plan->on.ops, plan->on.device,
-                                            &gradients->gradients, &error);
+  mmc_status status = mmci_gradients_create(&plan->plan, wanted, memory_limit_bytes, plan->on.ops,
+                                            plan->on.device, &gradients->gradients, &error);
   if (status == MMC_OK)
     *out = gradients;
   else

@@ -45,9 +45,10 @@ typedef struct mmci_gradient_steps {
   uint64_t bytes;         /* of the memory */
 } mmci_gradient_steps;
 
-/* Finds the steps. wanted may be NULL, for all. Returns E_NOMEM, E_OVERFLOW, E_UNSUPPORTED (the
- * plan is no tree). */
-mmc_status mmci_gradient_steps_make(const mmci_plan *plan, const bool *wanted,
+/* Finds the steps. wanted may be NULL, for all. Where the memory would exceed the limit, in bytes,
+ * results that are cheap for their size are not kept but computed again on the way back. Returns
+ * E_NOMEM, E_OVERFLOW, E_UNSUPPORTED (the plan is no tree), E_MEMORY_LIMIT. */
+mmc_status mmci_gradient_steps_make(const mmci_plan *plan, const bool *wanted, uint64_t limit,
                                     mmci_gradient_steps *out, mmci_error *error);
 void mmci_gradient_steps_free(mmci_gradient_steps *steps);
 

@@ -399,7 +399,7 @@ mmc_status mmci_gradients_backward(mmci_gradients *x, const mmc_matrix *factors,
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-mmc_status mmci_gradients_create(const mmci_plan *plan, const bool *wanted,
+mmc_status mmci_gradients_create(const mmci_plan *plan, const bool *wanted, uint64_t limit_bytes,
                                  const mmci_device_ops *ops, mmci_device *device,
                                  mmci_gradients **out, mmci_error *error) {
   if (ops->enqueue == NULL || (ops->async != NULL && ops->nodes_enqueue == NULL))
@@ -416,23 +416,29 @@ mmc_status mmci_gradients_create(const mmci_plan *plan, const bool *wanted,
   x->chain = plan->chain;
   if (ops->async != NULL) {
     mmc_status made = mmci_gradient_nodes_create(plan, wanted, ops, device, &x->nodes, error);
+    const uint64_t bytes = made == MMC_OK ? mmci_gradient_nodes_bytes(x->nodes) : 0;
+    if (bytes > limit_bytes)
+      made = mmci_fail_argument(error, MMC_E_MEMORY_LIMIT, "memory limit",
+                                "expected at least %llu bytes for these gradients, got %llu",
+                                (unsigned long long)bytes, (unsigned long long)limit_bytes);
     if (made == MMC_OK)
       *out = x;
     else
-      free(x);
+      mmci_gradients_destroy(x);
     return made;
   }
   x->ops = ops;
   x->device = device;
   x->element = mmc_dtype_size(plan->chain->dtype);
   const size_t n = (size_t)plan->chain->n;
-  mmc_status status = mmci_gradient_steps_make(plan, wanted, &x->steps, error);
+  mmc_status status = mmci_gradient_steps_make(plan, wanted, limit_bytes, &x->steps, error);
   if (status == MMC_OK) {
     x->forms = mmci_alloc_zeroed(n + 2, sizeof *x->forms);
-    x->calls = mmci_alloc_array(3 * n, sizeof *x->calls);
-    x->prepared = mmci_alloc_array(3 * n, sizeof *x->prepared);
+    const size_t most = (size_t)x->steps.count + 1;
+    x->calls = mmci_alloc_array(most, sizeof *x->calls);
+    x->prepared = mmci_alloc_array(most, sizeof *x->prepared);
     if (x->forms == NULL || x->calls == NULL || x->prepared == NULL)
-      status = mmci_fail_nomem(error, n * 3 * sizeof *x->prepared);
+      status = mmci_fail_nomem(error, most * sizeof *x->prepared);
   }
   if (status == MMC_OK) {
     const int64_t cols = plan->chain->dims[n];

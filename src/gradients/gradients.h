@@ -18,8 +18,8 @@ typedef struct mmci_gradients mmci_gradients;
 /* Prepares the gradients of those factors that wanted, n of them, says; NULL: of all. The plan says
  * the chain and its order; where another of as many multiplications has products that do not wait
  * for one another, and the plan's order was not given, that is taken. Of the plan, the chain must
- * stay. */
-mmc_status mmci_gradients_create(const mmci_plan *plan, const bool *wanted,
+ * stay. limit_bytes is for the memory; MMC_NO_LIMIT: none. */
+mmc_status mmci_gradients_create(const mmci_plan *plan, const bool *wanted, uint64_t limit_bytes,
                                  const mmci_device_ops *ops, mmci_device *device,
                                  mmci_gradients **out, mmci_error *error);
 void mmci_gradients_destroy(mmci_gradients *gradients);

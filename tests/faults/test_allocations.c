@@ -698,6 +698,14 @@ static mmc_status gradients(void) {
   TRY(mmc_chain_parse(context, "4x4x4x4x4x4x4x4x4x4@2", &chain), chain, mmc_chain);
   TRY(mmc_plan_create(context, chain, NULL, &plan), plan, mmc_plan);
   TRY(mmc_gradients_create(plan, NULL, &made), made, mmc_gradients);
+  const uint64_t bytes = mmc_gradients_bytes(made);
+  mmc_gradients_destroy(made);
+  made = NULL;
+  const bool last[N] = {[N - 1] = true};
+  TRY(mmc_gradients_create_within(plan, last, bytes / 3, &made), made, mmc_gradients);
+  mmc_gradients_destroy(made);
+  made = NULL;
+  TRY(mmc_gradients_create(plan, NULL, &made), made, mmc_gradients);
   memory = malloc((size_t)mmc_gradients_bytes(made));
   assert_non_null(memory);
   for (int t = 0; t < 3 && status == MMC_OK; t++) {

@@ -356,6 +356,8 @@ static void gradients(fixture *f) {
   static _Alignas(64) char memory[1024];
   IS_ARG(mmc_gradients_create(NULL, NULL, &g));
   IS_ARG(mmc_gradients_create(f->plan, NULL, NULL));
+  IS_ARG(mmc_gradients_create_within(NULL, NULL, MMC_NO_LIMIT, &g));
+  IS_ARG(mmc_gradients_create_within(f->plan, NULL, MMC_NO_LIMIT, NULL));
   mmc_gradients_destroy(NULL);
   mmc_gradients_on_stream(NULL, NULL);
   mmc_gradients_progress(NULL, NULL, NULL);
@@ -846,7 +848,8 @@ static const struct {
      " mmc_memory_create mmc_memory_destroy mmc_memory_address mmc_memory_write "
      "mmc_memory_read "},
     {gradients,
-     " mmc_gradients_create mmc_gradients_destroy mmc_gradients_bytes mmc_gradients_offset "
+     " mmc_gradients_create mmc_gradients_create_within mmc_gradients_destroy "
+     "mmc_gradients_bytes mmc_gradients_offset "
      "mmc_gradients_on_stream mmc_gradients_progress "
      "mmc_gradients_forward mmc_gradients_backward "},
     {teams,

@@ -254,6 +254,9 @@ typedef struct problem {
   bool wanted[MOST];
   table factors[BATCH][MOST], cotangent[BATCH]; /* after ops */
   lying given[MOST], out, dc, copies[MOST];
+  uint64_t share; /* sixteenths of the memory that it takes without a limit; 0: no limit */
+  int limited;    /* how many limits were kept */
+  bool in_a_row;  /* from left to right */
 } problem;
 
 static number read_element(mmc_dtype dtype, const void *at) {
@@ -522,6 +525,13 @@ static void run_problem_on(problem *p, whose by) {
       mmc_chain_create_batch(p->context, p->dtype, p->n, p->dims, p->ops, &options, &chain),
       MMC_OK);
   mmc_plan_options plan_options = MMC_PLAN_OPTIONS_INIT;
+  char order[16 * MOST] = "";
+  if (p->in_a_row && p->n > 1) {
+    for (int64_t i = 1; i < p->n; i++) strcat(order, "(");
+    strcat(order, "A1");
+    for (int64_t i = 2; i <= p->n; i++) snprintf(order + strlen(order), 16, " A%d)", (int)i);
+    plan_options.order = order;
+  }
   if (by == GPU) plan_options.device = "cuda";
   assert_int_equal(mmc_plan_create(p->context, chain, &plan_options, &plan), MMC_OK);
   if (by == LEVELS) {
@@ -529,6 +539,22 @@ static void run_problem_on(problem *p, whose by) {
     plan->on.device = (mmci_device *)(void *)p;
   }
   assert_int_equal(mmc_gradients_create(plan, p->wanted, &gradients), MMC_OK);
+  if (p->share > 0 && by == HOST) {
+    const uint64_t limit = mmc_gradients_bytes(gradients) * p->share / 16;
+    mmc_gradients_destroy(gradients);
+    const mmc_status status = mmc_gradients_create_within(plan, p->wanted, limit, &gradients);
+    if (status != MMC_OK) {
+      assert_int_equal(status, MMC_E_MEMORY_LIMIT);
+      mmc_plan_destroy(plan);
+      mmc_chain_destroy(chain);
+      return;
+    }
+    if (mmc_gradients_bytes(gradients) > limit)
+      fail_msg("%llu bytes, at most %llu (seed %" PRIu64 ")",
+               (unsigned long long)mmc_gradients_bytes(gradients), (unsigned long long)limit,
+               p->seed);
+    p->limited++;
+  }
   mmc_matrix factors[MOST], copies[MOST], out = p->out.matrix, dc = p->dc.matrix;
   for (int64_t i = 0; i < p->n; i++) {
     factors[i] = p->given[i].matrix;
@@ -592,6 +618,65 @@ static void random_chains(void **state) {
     free_problem(p);
   }
   free(p);
+  mmc_context_destroy(context);
+}
+
+/* Random chains whose memory is limited, many of them in an order from left to right and with few
+ * factors that want gradients. */
+static void limited_chains(void **state) {
+  (void)state;
+  const char *seed = getenv("MMCHAIN_TEST_SEED");
+  const uint64_t first = seed != NULL ? strtoull(seed, NULL, 10) : 20261124;
+  mmc_context *context = open_context();
+  problem *p = calloc(1, sizeof *p);
+  assert_non_null(p);
+  int limited = 0;
+  for (uint64_t i = 0; i < 300; i++) {
+    p->seed = p->state = first + i;
+    p->context = context;
+    draw_problem(p, i % 3 == 0);
+    p->in_a_row = i % 2 == 0;
+    for (p->share = 15; p->share > 0; p->share -= 2) {
+      p->limited = 0;
+      run_problem_on(p, HOST);
+      limited += p->limited;
+    }
+    p->in_a_row = false;
+    free_problem(p);
+  }
+  if (limited < 200) fail_msg("only %d limits could be kept", limited);
+  free(p);
+  mmc_context_destroy(context);
+}
+
+/* One gradient of many takes the places of a path through the tree, whatever the order; a limit
+ * below the gradients themselves is an error. */
+static void little_for_one(void **state) {
+  (void)state;
+  enum { N = 300, ONE = 16 * 16 * 8 };
+  mmc_context *context = open_context();
+  int64_t dims[N + 1];
+  bool wanted[N] = {[N - 1] = true};
+  for (int64_t i = 0; i <= N; i++) dims[i] = 16;
+  mmc_chain *chain;
+  mmc_plan *plan;
+  mmc_gradients *gradients;
+  assert_int_equal(mmc_chain_create(context, MMC_F64, N, dims, NULL, &chain), MMC_OK);
+  assert_int_equal(mmc_plan_create(context, chain, NULL, &plan), MMC_OK);
+  assert_int_equal(mmc_gradients_create(plan, wanted, &gradients), MMC_OK);
+  assert_true(mmc_gradients_bytes(gradients) > (uint64_t)100 * ONE);
+  mmc_gradients_destroy(gradients);
+  assert_int_equal(mmc_gradients_create_within(plan, wanted, (uint64_t)24 * ONE, &gradients),
+                   MMC_OK);
+  assert_true(mmc_gradients_bytes(gradients) <= (uint64_t)24 * ONE);
+  mmc_gradients_destroy(gradients);
+  assert_int_equal(mmc_gradients_create_within(plan, wanted, ONE - 1, &gradients),
+                   MMC_E_MEMORY_LIMIT);
+  assert_int_equal(mmc_gradients_create_within(plan, NULL, (uint64_t)(N + 6) * ONE, &gradients),
+                   MMC_OK);
+  mmc_gradients_destroy(gradients);
+  mmc_plan_destroy(plan);
+  mmc_chain_destroy(chain);
   mmc_context_destroy(context);
 }
 
@@ -760,9 +845,10 @@ int main(int argc, char **argv) {
     return finds_gpu() ? cmocka_run_group_tests(of_gpu, NULL, NULL) : 77;
   }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(random_chains), cmocka_unit_test(levels_take_no_more),
-      cmocka_unit_test(little_memory), cmocka_unit_test(given_order),
-      cmocka_unit_test(errors),
+      cmocka_unit_test(random_chains),  cmocka_unit_test(levels_take_no_more),
+      cmocka_unit_test(little_memory),  cmocka_unit_test(given_order),
+      cmocka_unit_test(errors),         cmocka_unit_test(limited_chains),
+      cmocka_unit_test(little_for_one),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
