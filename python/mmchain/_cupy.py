@@ -171,6 +171,8 @@ def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
             for x, shape in zip(arrays, shapes.inputs)
         ]
         fresh = cupy.empty(shapes.out, dtype)
+        if fresh.size == 0:  # such arrays have no address
+            return fresh if out is None else out
         factors, initial, addend = (None if x is None else _capsule(x) for x in inputs)
         stream = cupy.cuda.get_current_stream().ptr
         flags = (what.recurrence, what.reverse, what.exclusive, what.device, stream, False, what.semiring, None)

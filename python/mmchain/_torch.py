@@ -627,6 +627,8 @@ def _compute(what: Any, inputs: Sequence[Optional[torch.Tensor]], shapes: Any, o
     inputs = [None if x is None else _settled(x) for x in inputs]
     factors: Any = inputs[0]
     result = factors.new_empty(shapes.out) if out is None else out
+    if result.is_cuda and result.numel() == 0:  # such tensors have no address
+        return result
     if _fill(what, inputs, result):
         return result
     inputs = [None if x is None else x.contiguous() for x in inputs]

@@ -107,6 +107,17 @@ def test_empty():
     assert mmchain.recurrence(np.ones((0, 2, 2)), np.ones(2)).shape == (0, 2)
 
 
+def test_empty_on_a_gpu():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    for shape in [(0, 3, 3), (3, 0, 0), (0, 4, 3, 3), (2, 0, 3, 3)]:
+        for flags in [{}, {"reverse": True}, {"exclusive": True}]:
+            assert mmchain.scan(torch.ones(shape, device="cuda"), **flags).shape == shape
+    none, start = torch.ones((0, 2, 2), device="cuda"), torch.ones(2, device="cuda")
+    assert mmchain.recurrence(none, start).shape == (0, 2)
+
+
 def test_nan_is_where_its_factor_is():
     stack = np.full((5000, 2, 2), 0.5)
     stack[3210, 1, 0] = np.nan

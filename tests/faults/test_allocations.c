@@ -702,7 +702,7 @@ static mmc_status gradients(void) {
   mmc_gradients_destroy(made);
   made = NULL;
   const bool last[N] = {[N - 1] = true};
-  TRY(mmc_gradients_create_within(plan, last, bytes / 3, &made), made, mmc_gradients);
+  TRY(mmc_gradients_create_within(plan, last, bytes / 2, &made), made, mmc_gradients);
   mmc_gradients_destroy(made);
   made = NULL;
   TRY(mmc_gradients_create(plan, NULL, &made), made, mmc_gradients);
