@@ -77,8 +77,9 @@ static mmc_status plan_same(mmc_context *context, const mmc_chain *chain,
   if (status != MMC_OK) {
     /* The message is the context's already, and is kept. */
     mmc_context_message(context, error->text, sizeof error->text);
-    static const char *const names[] = {"device", "order", "objective", "precision",
-                                        "memory limit"};
+    static const char *const names[] = {"device",        "order",        "objective",
+                                        "precision",     "memory limit", "fuse",
+                                        "on_chip_words", "tile",         "max_slowdown"};
     char argument[32];
     mmc_context_argument(context, argument, sizeof argument);
     for (size_t a = 0; a < sizeof names / sizeof *names; a++)
@@ -119,12 +120,23 @@ static mmc_status plan_again(mmc_context *context, const mmci_saved *saved, cons
   with.objective = saved->objective;
   with.device = saved->device;
   with.precision = saved->precision;
+  const bool for_traffic = strcmp(saved->objective, "traffic") == 0;
+  const char *rule = for_traffic && options->fuse == NULL ? saved->fuse : options->fuse;
+  if (for_traffic && options->on_chip_words == 0) with.on_chip_words = saved->on_chip_words;
+  if (for_traffic && options->tile[0] == 0 && options->tile[1] == 0)
+    memcpy(with.tile, saved->tile, sizeof with.tile);
+  if (strcmp(saved->objective, "energy") == 0 && options->max_slowdown == 0)
+    with.max_slowdown = saved->max_slowdown;
   const mmc_chain *chain = given != NULL ? given : own;
-  /* What is planned by itself may share results, which an order that is given does not. */
-  status = plan_same(context, chain, &with, saved, out, error);
-  if (status == MMC_E_UNSUPPORTED || status == MMC_E_MEMORY_LIMIT) {
-    with.order = saved->order;
+  /* What is planned by itself may share results, which an order that is given does not. The rule
+   * "exact" is saved whether it was given, so that devices fuse more, or not. */
+  const bool may_be_default = rule != NULL && options->fuse == NULL && strcmp(rule, "exact") == 0,
+             keeps_order = rule == NULL || strcmp(rule, "joint") != 0;
+  for (int k = may_be_default ? 0 : 1; k < (keeps_order ? 4 : 2); k += may_be_default ? 1 : 2) {
+    with.fuse = k % 2 == 0 ? NULL : rule;
+    with.order = k < 2 ? NULL : saved->order;
     status = plan_same(context, chain, &with, saved, out, error);
+    if (status != MMC_E_UNSUPPORTED && status != MMC_E_MEMORY_LIMIT) break;
   }
   mmc_chain_destroy(own);
   return status;

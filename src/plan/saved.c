@@ -2,6 +2,8 @@
  * passed over. */
 #include "plan/saved.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -138,6 +140,49 @@ static mmc_status read_text(reader *r, char **out) {
   return MMC_OK;
 }
 
+/* Reads a number as strtod() does, or null as 0. */
+static mmc_status read_number(reader *r, double *out) {
+  char text[48] = "", *end;
+  (void)peek(r);
+  const char *from = r->at;
+  mmc_status status = skip(r);
+  if (status != MMC_OK) return status;
+  const size_t size = (size_t)(r->at - from);
+  *out = 0;
+  if (size == 4 && memcmp(from, "null", size) == 0) return MMC_OK;
+  if (size < sizeof text) memcpy(text, from, size);
+  *out = strtod(text, &end);
+  if (end != text && *end == '\0') return MMC_OK;
+  r->at = from;
+  return fail(r, "a number");
+}
+
+/* Reads a whole number of 63 bits, or null as 0. */
+static mmc_status read_whole(reader *r, int64_t *out) {
+  char text[24] = "", *end;
+  double number;
+  (void)peek(r);
+  const char *from = r->at;
+  mmc_status status = read_number(r, &number);
+  if (status != MMC_OK) return status;
+  *out = 0;
+  if (*from == 'n') return MMC_OK;
+  const size_t size = (size_t)(r->at - from);
+  if (size < sizeof text) memcpy(text, from, size);
+  errno = 0;
+  *out = strtoll(text, &end, 10);
+  if (end != text && *end == '\0' && errno == 0) return MMC_OK;
+  r->at = from;
+  return fail(r, "a whole number below 2^63");
+}
+
+/* A side of the tile: x, and then y. */
+static mmc_status read_side(reader *r, void *user) {
+  mmci_saved *saved = user;
+  saved->tile[0] = saved->tile[1];
+  return read_whole(r, &saved->tile[1]);
+}
+
 static mmc_status step_member(reader *r, void *user, const char *name) {
   mmci_saved_step *step = user;
   if (strcmp(name, "product") == 0) return read_text(r, &step->product);
@@ -170,6 +215,10 @@ static mmc_status plan_member(reader *r, void *user, const char *name) {
   if (strcmp(name, "device") == 0) return read_text(r, &saved->device);
   if (strcmp(name, "precision") == 0) return read_text(r, &saved->precision);
   if (strcmp(name, "order") == 0) return read_text(r, &saved->order);
+  if (strcmp(name, "fuse") == 0) return read_text(r, &saved->fuse);
+  if (strcmp(name, "on_chip_words") == 0) return read_whole(r, &saved->on_chip_words);
+  if (strcmp(name, "given_tile") == 0) return read_array(r, read_side, saved);
+  if (strcmp(name, "max_slowdown") == 0) return read_number(r, &saved->max_slowdown);
   if (strcmp(name, "steps") == 0 && saved->step_count == 0) return read_array(r, read_step, saved);
   return skip(r);
 }
@@ -198,6 +247,7 @@ void mmci_saved_free(mmci_saved *saved) {
   free(saved->objective);
   free(saved->device);
   free(saved->precision);
+  free(saved->fuse);
   free(saved->order);
   *saved = (mmci_saved){0};
 }

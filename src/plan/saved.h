@@ -11,6 +11,10 @@ typedef struct mmci_saved_step {
 
 typedef struct mmci_saved {
   char *chain, *objective, *device, *precision, *order; /* never NULL */
+  char *fuse;            /* the rule, given or not, of a plan for traffic; else NULL */
+  int64_t on_chip_words; /* of a plan for traffic; else 0 */
+  int64_t tile[2];       /* as given, or 0 and 0 */
+  double max_slowdown;   /* of a plan for energy, or 0 */
   mmci_saved_step *steps;
   int64_t step_count;
 } mmci_saved;

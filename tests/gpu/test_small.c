@@ -607,7 +607,7 @@ static void test_fused_half(const target *on, mmci_queue *queue, mmc_dtype dtype
     if (k == 0 && !on->ops->group_supports(on->device, &t.group)) return; /* not Hopper */
     try_group(on, queue, &t);
   }
-  const int64_t tall[] = {40000, 64, 128, 72}, wide[] = {300, 200, 257, 300};
+  const int64_t tall[] = {40000, 64, 128, 72}, wide[] = {300, 200, 513, 300};
   /* Work enough for clusters whose groups of warps take turns, of two blocks and of eight. */
   static const struct {
     int64_t dims[4], batch;
@@ -638,7 +638,7 @@ static void test_fused_half(const target *on, mmci_queue *queue, mmc_dtype dtype
   add_tree(&t, 0, 2, 0, random);
   finish_tight(&t);
   t.forms[2].ld = t.group.ldc = 304;
-  t.forms[1].ld = 264;
+  t.forms[1].ld = 520;
   expect(!on->ops->group_supports(on->device, &t.group), "what is too wide is not fused");
 }
 

@@ -108,6 +108,33 @@ static void same_steps(void **state) {
   reads_the_same("f64:10x50x4000x100", &options);
 }
 
+/* What was asked of a plan for traffic or for energy is asked again. */
+static void same_requests(void **state) {
+  (void)state;
+  static const char *const rules[] = {NULL, "none", "exact", "poster", "joint"};
+  static const char chain[] = "f64:936x1008x552x368x1016x616x616";
+  for (int r = 0; r < 5; r++)
+    for (int t = 0; t < 3; t++) {
+      mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+      options.objective = "traffic";
+      options.device = "ref";
+      options.fuse = rules[r];
+      if (t == 1) options.on_chip_words = 5000;
+      if (t == 2 && r == 4) continue;
+      if (t == 2) options.tile[0] = 300, options.tile[1] = 100;
+      reads_the_same(chain, &options);
+      assert_string_equal(again.bytes, saved.bytes);
+      if (r == 4) continue;
+      options.order = "(A1 (A2 (A3 ((A4 A5) A6))))";
+      reads_the_same(chain, &options);
+    }
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.objective = "energy";
+  options.max_slowdown = 1.25;
+  reads_the_same(chain, &options);
+  assert_non_null(strstr(again.bytes, "\"max_slowdown\": 1.25"));
+}
+
 /* Puts other words in place of some in the saved text, and reads that. */
 static void fails_with(const char *from, const char *to, mmc_status status, const char *message) {
   static text changed;
@@ -139,6 +166,9 @@ static void what_no_longer_fits(void **state) {
   fails_with("\"objective\": \"flops\"", "\"objective\": \"fame\"", MMC_E_ARG, "objective");
   fails_with("f64:30x35", "f64:30x-5", MMC_E_ARG, "expected");
   fails_with("\"order\": ", "\"oder\": ", MMC_E_FORMAT, "plan: expected chain, objective");
+  fails_with("\"levels\": ", "\"on_chip_words\": 1e99, \"was\": ", MMC_E_FORMAT, "a whole number");
+  fails_with("\"levels\": ", "\"max_slowdown\": 1-2, \"was\": ", MMC_E_FORMAT, "a number");
+  fails_with("\"levels\": ", "\"given_tile\": [1, \"x\"], \"was\": ", MMC_E_FORMAT, "a number");
   fails_with("{\"chain\"", "[\"chain\"", MMC_E_FORMAT, "plan: expected an object at byte 0");
   mmc_chain *other = parse("f32:30x35x15x5x10");
   mmc_plan *plan;
@@ -181,7 +211,7 @@ static void any_bytes(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(same_steps),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(same_steps), cmocka_unit_test(same_requests),
                                      cmocka_unit_test(what_no_longer_fits),
                                      cmocka_unit_test(any_bytes)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
