@@ -43,8 +43,8 @@ struct Facts {
     most = magnitude > most || x != x ? magnitude : most;
     zeros += x == 0;
     signs |= (x > 0) | (x < 0) << 1;
-    const int down = HIGHEST - mmci_lowest_bit(x);
-    down_to = x != 0 && down > down_to ? down : down_to;
+    const int down = x != 0 ? HIGHEST - mmci_lowest_bit(x) : 0;
+    down_to = down > down_to ? down : down_to;
   }
   __device__ __forceinline__ void add(const Facts &other) {
     squares += other.squares;
