@@ -35,6 +35,21 @@ def tests(n):
     yield "gemm: A B", lambda: ours([a, b]), lambda: blas.sgemm(1, a, b), lambda: a @ b
     yield "syrk: A A^T, one half", lambda: ours([a, a.T]), lambda: blas.ssyrk(1, a), lambda: a @ a.T
     yield "trmm: L B", lambda: ours([mmchain.lower(lower), b]), lambda: blas.strmm(1, lower, b, lower=1), lambda: lower @ b
+    yield "transposes: A^T B^T", lambda: ours([a.T, b.T]), lambda: blas.sgemm(1, a, b, trans_a=1, trans_b=1), lambda: a.T @ b.T
+    # Row by row, as vector operations touch memory least; BLAS has no kernel for bands times a matrix.
+    rows = np.ascontiguousarray(b)
+    bands = np.triu(np.tril(a, 1), -1)
+
+    def three_bands():
+        middle, above, below = (np.diagonal(bands, d)[:, None] for d in (0, 1, -1))
+        result = middle * rows
+        result[:-1] += above * rows[1:]
+        result[1:] += below * rows[:-1]
+        return result
+
+    yield "tridiagonal: T B", lambda: ours([mmchain.tridiagonal(bands), rows]), three_bands, lambda: bands @ rows
+    diagonal = np.diag(np.diagonal(a)).copy()
+    yield "diagonal: D B", lambda: ours([mmchain.diagonal(diagonal), rows]), lambda: np.diagonal(diagonal)[:, None] * rows, lambda: diagonal @ rows
     yield (
         "chain, right to left: H^T H x",
         lambda: ours([h.T, h, x]),

@@ -274,20 +274,28 @@ static mmc_status write_zeros(const execution *e, const target *c, mmci_error *e
   return mmci_place_zeros(&e->run->place, c->data, lines, length, c->ld, error);
 }
 
-/* Multiplies a line by one number, or elements with a number each: x[i] *= d[i * step]. */
-#define SCALE_REAL(name, type)                                                        \
-  static void name(type *x, int64_t length, const type *d, int64_t step, bool conj) { \
-    for (int64_t i = 0; i < length; i++) x[i] *= d[i * step];                         \
-    (void)conj;                                                                       \
+/* Multiplies a line by one number (step 0), or elements with a number each (1): x[i] *= d[i *
+ * step]. */
+#define SCALE_REAL(name, type)                                                             \
+  static void name(type *restrict x, int64_t length, const type *restrict d, int64_t step, \
+                   bool conj) {                                                            \
+    const type one = d[0];                                                                 \
+    if (step == 0)                                                                         \
+      for (int64_t i = 0; i < length; i++) x[i] *= one;                                    \
+    else                                                                                   \
+      for (int64_t i = 0; i < length; i++) x[i] *= d[i];                                   \
+    (void)conj;                                                                            \
   }
-#define SCALE_COMPLEX(name, type)                                                              \
-  static void name(type *x, int64_t length, const type *d, int64_t step, bool conj) {          \
-    for (int64_t i = 0; i < length; i++) {                                                     \
-      const type re = d[2 * i * step], im = conj ? -d[2 * i * step + 1] : d[2 * i * step + 1]; \
-      const type xr = x[2 * i], xi = x[2 * i + 1];                                             \
-      x[2 * i] = xr * re - xi * im;                                                            \
-      x[2 * i + 1] = xr * im + xi * re;                                                        \
-    }                                                                                          \
+#define SCALE_COMPLEX(name, type)                                                          \
+  static void name(type *restrict x, int64_t length, const type *restrict d, int64_t step, \
+                   bool conj) {                                                            \
+    const type sign = conj ? -1 : 1;                                                       \
+    for (int64_t i = 0; i < length; i++) {                                                 \
+      const type re = d[2 * i * step], im = sign * d[2 * i * step + 1];                    \
+      const type xr = x[2 * i], xi = x[2 * i + 1];                                         \
+      x[2 * i] = xr * re - xi * im;                                                        \
+      x[2 * i + 1] = xr * im + xi * re;                                                    \
+    }                                                                                      \
   }
 SCALE_REAL(scale_f32, float)
 SCALE_REAL(scale_f64, double)
@@ -348,22 +356,50 @@ static bool is_zero(mmc_dtype dtype, const void *element) {
   return d[0] == 0 && d[1] == 0;
 }
 
-/* Scales the lines of C, or along its lines, by the diagonal of d. */
-static void scale(const execution *e, const view *d, bool right, bool divides, const target *c,
-                  int64_t *pivot) {
+enum {
+  PACKED_BYTES = 1 << 15, /* of a diagonal at a time */
+  BLOCK_BYTES = 1 << 16,  /* of lines that are copied and then found in the cache */
+  BLOCK_LINES = 32        /* at least, so that a transposed copy reads whole cache lines */
+};
+
+/* Computes D X, or X D when right, or those with the inverse of D when it divides, of the diagonal
+ * D: the lines of X, or what is along them, times its elements. */
+static void scale(const execution *e, const view *d, const view *x, bool right, bool divides,
+                  const target *c, int64_t *pivot) {
   const mmc_dtype dtype = e->run->steps.plan->chain->dtype;
-  const size_t size = mmc_dtype_size(dtype);
-  const int64_t lines = c->by_columns ? c->cols : c->rows,
-                length = c->by_columns ? c->rows : c->cols, step = d->form.ld + 1;
-  const bool by_line = right == c->by_columns; /* a line has one number */
+  const int64_t size = (int64_t)mmc_dtype_size(dtype), step = d->form.ld + 1,
+                lines = c->by_columns ? c->cols : c->rows,
+                length = c->by_columns ? c->rows : c->cols;
+  const bool by_line = right == c->by_columns, /* a line has one number */
+      same_way = x->form.trans == c->by_columns;
+  _Alignas(64) char packed[PACKED_BYTES];
   *pivot = 0;
   if (d->data == NULL) return; /* it has no elements */
-  for (int64_t i = 0; i < d->rows && divides && *pivot == 0; i++)
-    if (is_zero(dtype, (const char *)d->data + (size_t)(i * step) * size)) *pivot = i + 1;
-  for (int64_t l = 0; l < lines && *pivot == 0; l++) {
-    void *line = mmci_address(c->data, l * c->ld * (int64_t)size);
-    const void *at = (const char *)d->data + (by_line ? (size_t)(l * step) * size : 0);
-    (divides ? divide_line : scale_line)(dtype, line, length, at, by_line ? 0 : step, d->form.conj);
+  for (int64_t i = 0; i < d->rows && divides; i++)
+    if (is_zero(dtype, mmci_address(d->data, i * step * size))) {
+      *pivot = i + 1;
+      return;
+    }
+  const int64_t piece = by_line ? length : PACKED_BYTES / size;
+  for (int64_t from = 0; from < length && lines > 0; from += piece) {
+    const int64_t count = length - from < piece ? length - from : piece;
+    for (int64_t i = 0; i < count && !by_line; i++)
+      memcpy(packed + i * size, mmci_address(d->data, (from + i) * step * size), (size_t)size);
+    int64_t block = BLOCK_BYTES / (count * size);
+    if (block < BLOCK_LINES) block = BLOCK_LINES;
+    for (int64_t first = 0; first < lines; first += block) {
+      const int64_t end = lines - first < block ? lines : first + block;
+      const void *source = mmci_address(
+          x->data, (same_way ? first * x->form.ld + from : from * x->form.ld + first) * size);
+      void *to = mmci_address(c->data, (first * c->ld + from) * size);
+      mmci_copy(dtype, c->by_columns ? count : end - first, c->by_columns ? end - first : count,
+                source, &x->form, to, c->ld, c->by_columns);
+      for (int64_t l = first; l < end; l++)
+        (divides ? divide_line : scale_line)(
+            dtype, mmci_address(to, (l - first) * c->ld * size), count,
+            by_line ? mmci_address(d->data, l * step * size) : packed, by_line ? 0 : 1,
+            d->form.conj);
+    }
   }
 }
 
@@ -683,13 +719,14 @@ static mmc_status multiply(execution *e, int32_t s, const view *a, const view *b
     default:
       break;
   }
+  if (x->kernel == MMCI_STRUCTURE_SCALE) {
+    const bool divides = !x->reversed && x->inverse[x->right] && !x->formed[x->right];
+    scale(e, special, other, x->right, divides, c, pivot);
+    return MMC_OK;
+  }
   copy_to(e, other, c);
   if (x->kernel == MMCI_STRUCTURE_COPY) return MMC_OK;
-  if (x->kernel != MMCI_STRUCTURE_SCALE)
-    return apply(e, x->kernel, special, other, x->right, c, pivot, error);
-  const bool divides = !x->reversed && x->inverse[x->right] && !x->formed[x->right];
-  scale(e, special, x->right, divides, c, pivot);
-  return MMC_OK;
+  return apply(e, x->kernel, special, other, x->right, c, pivot, error);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
