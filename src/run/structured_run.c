@@ -279,12 +279,13 @@ static mmc_status write_zeros(const execution *e, const target *c, mmci_error *e
 #define SCALE_REAL(name, type)                                                             \
   static void name(type *restrict x, int64_t length, const type *restrict d, int64_t step, \
                    bool conj) {                                                            \
-    const type one = d[0];                                                                 \
-    if (step == 0)                                                                         \
-      for (int64_t i = 0; i < length; i++) x[i] *= one;                                    \
-    else                                                                                   \
-      for (int64_t i = 0; i < length; i++) x[i] *= d[i];                                   \
     (void)conj;                                                                            \
+    if (step != 0) {                                                                       \
+      for (int64_t i = 0; i < length; i++) x[i] *= d[i];                                   \
+      return;                                                                              \
+    }                                                                                      \
+    const type one = d[0];                                                                 \
+    for (int64_t i = 0; i < length; i++) x[i] *= one;                                      \
   }
 #define SCALE_COMPLEX(name, type)                                                          \
   static void name(type *restrict x, int64_t length, const type *restrict d, int64_t step, \
