@@ -241,7 +241,7 @@ static int place_argument(cli_call *call, const work *w, int i, int64_t n, produ
   return CLI_DONE;
 }
 
-static int multiply_group(cli_call *call, work *w, int first, int end, product **out);
+static product *multiply_group(cli_call *call, work *w, int first, int end, int *result);
 
 static int place_factors(cli_call *call, work *w, int first, int end, product *p) {
   const bool is_group = p->name != NULL;
@@ -254,11 +254,10 @@ static int place_factors(cli_call *call, work *w, int first, int end, product *p
   int result = CLI_DONE;
   for (int i = first, next; i < end && result == CLI_DONE; i = next) {
     bool inverts = false;
-    product *group;
     next = group_end(w, i, first, end, is_group, &inverts);
     if (next > i) {
-      result = multiply_group(call, w, i, next, &group);
-      if (result != CLI_DONE) return result;
+      product *group = multiply_group(call, w, i, next, &result);
+      if (group == NULL) return result;
       const mmc_sparse_factor factor = {.dense = &group->result};
       place_factor(p, &factor, inverts ? (uint32_t)MMC_INVERSE : 0, group->name);
     } else {
@@ -403,12 +402,8 @@ static char *group_name(const work *w, int first, int end) {
   return name;
 }
 
-/* Multiplies a group of arguments first to end-1 to a dense matrix. */
-static int multiply_group(cli_call *call, work *w, int first, int end, product **out) {
-  product *p = calloc(1, sizeof *p);
-  if (p == NULL) return cli_fail_memory(call, "a group takes", sizeof *p);
-  p->next = w->inner;
-  w->inner = p;
+/* Multiplies the factors of a group of arguments, which become its own. */
+static int multiply_arguments(cli_call *call, work *w, int first, int end, product *p) {
   p->name = group_name(w, first, end);
   if (p->name == NULL) return cli_fail_memory(call, "a group takes", 1.0);
   int result = place_factors(call, w, first, end, p);
@@ -420,8 +415,21 @@ static int multiply_group(cli_call *call, work *w, int first, int end, product *
                  p->name, p->rows[0], p->cols[p->n - 1]);
   if (result == CLI_DONE) result = make_plan(call, w, p);
   if (result == CLI_DONE) result = execute(call, w, p);
-  *out = p;
   return result;
+}
+
+/* Multiplies a group of arguments first to end-1 to a dense matrix, which the work owns. Returns
+ * NULL, and in *result the exit status, where something is wrong. */
+static product *multiply_group(cli_call *call, work *w, int first, int end, int *result) {
+  product *p = calloc(1, sizeof *p);
+  if (p == NULL) {
+    *result = cli_fail_memory(call, "a group takes", sizeof *p);
+    return NULL;
+  }
+  p->next = w->inner;
+  w->inner = p;
+  *result = multiply_arguments(call, w, first, end, p);
+  return *result == CLI_DONE ? p : NULL;
 }
 
 /* ---- checking -------------------------------------------------------------------------------- */
