@@ -2,12 +2,13 @@
  * and joules, one JSON line a measurement.
  *
  *     bench_large_tile [--dtype f32|f64] [--ops NN|NT|TN|TT] [--seconds S] [--variants V,V,...]
- *               [--turns N] MxKxN ...
+ *               [--turns N] [--least S] MxKxN ...
  *
  * A line has size, variant, kernel, seconds, joules, watts, and time and joules relative to variant
  * 0 of the same run; all kernels of large tiles when none are named. Windows are at least S seconds
  * (2), from tick to tick of the energy counter; with --seconds 0 there are none, and runs are timed
- * alone, the median of N (5) turns of all variants. Data are normal. error: the most by which three
+ * alone, the median of N (5) turns of all variants, each of runs of S (0.05) seconds at least. Data
+ * are normal. error: the most by which three
  * rows of C differ from variant 0's, over the greatest element there. Modules are looked for in
  * MMCHAIN_MODULE_DIR. Exit status 77: no CUDA device. */
 #include <inttypes.h>
@@ -33,7 +34,7 @@ enum {
 typedef struct options {
   mmc_dtype dtype;
   mmc_op ops[2];
-  double seconds;
+  double seconds, least_s;
   int turns, count;
   int variants[VARIANTS];
 } options;
@@ -139,7 +140,7 @@ static int wait_for(void *user) {
   return x->on.ops->sync(x->queue, &x->error) != MMC_OK;
 }
 
-/* Seconds of a run of the prepared kernel, of as many as take a twentieth of a second. */
+/* Seconds of a run of the prepared kernel, of as many as take long enough. */
 static double time_runs(bench *x) {
   for (int runs = 1;; runs *= 4) {
     double begin = now_s();
@@ -147,7 +148,7 @@ static double time_runs(bench *x) {
       if (work(x) != 0) return (double)NAN;
     if (wait_for(x) != 0) return (double)NAN;
     double seconds = now_s() - begin;
-    if (seconds >= 0.05 || runs >= 1 << 20) return seconds / runs;
+    if (seconds >= x->options->least_s || runs >= 1 << 20) return seconds / runs;
   }
 }
 
@@ -262,7 +263,7 @@ static mmc_status bench_size(bench *x, int64_t m, int64_t k, int64_t n) {
 /* ---- the command line ------------------------------------------------------------------------ */
 
 static bool read_options(options *o, int argc, char **argv, int *first) {
-  *o = (options){.dtype = MMC_F32, .seconds = 2, .turns = 5};
+  *o = (options){.dtype = MMC_F32, .seconds = 2, .least_s = 0.05, .turns = 5};
   o->variants[o->count++] = 0;
   for (int v = FIRST_LARGE_TILE; v < FIRST_LARGE_TILE + SHAPES; v++) o->variants[o->count++] = v;
   int at = 1;
@@ -274,6 +275,8 @@ static bool read_options(options *o, int argc, char **argv, int *first) {
       for (int x = 0; x < 2; x++) o->ops[x] = value[x] == 'T' ? MMC_OP_T : MMC_OP_N;
     } else if (strcmp(argv[at], "--seconds") == 0) {
       o->seconds = strtod(value, NULL);
+    } else if (strcmp(argv[at], "--least") == 0) {
+      o->least_s = strtod(value, NULL);
     } else if (strcmp(argv[at], "--turns") == 0) {
       o->turns = (int)strtol(value, NULL, 10);
       if (o->turns < 1 || o->turns > TURNS) return false;
@@ -311,7 +314,7 @@ int main(int argc, char **argv) {
   if (!read_options(&o, argc, argv, &first)) {
     fprintf(stderr,
             "usage: bench_large_tile [--dtype f32|f64] [--ops NN] [--seconds S] [--turns N] "
-            "[--variants V,V,...] MxKxN ...\n");
+            "[--variants V,V,...] [--least S] MxKxN ...\n");
     return 2;
   }
   bench x = {.options = &o};

@@ -25,12 +25,23 @@ typedef struct mmci_pair_gain {
 
 enum { MMCI_PAIR_GAINS = 2 };
 
+/* A recipe of one call (cost/recipe.h) that surely takes less time than the plain call. */
+typedef struct mmci_better {
+  int pad, variant;
+  double seconds; /* seconds of the product by it, with the copies of its operands */
+  double plain_s; /* seconds that the plain call takes at least */
+} mmci_better;
+
 /* How long a device itself says that a product takes, launch included, by formulas that were fitted
  * to measurements on such a device. */
 typedef struct mmci_model {
   const void *user;
   /* Returns the seconds of a product of variant 0; NAN when not known. The slot may be NULL. */
   double (*seconds)(const void *user, const mmci_gemm *gemm);
+  /* Finds a recipe that is surely faster than the plain call, of which more may be known than the
+   * device knows: it takes least_s at least (0 where that is not known). Returns false where there
+   * is none. The slot may be NULL. */
+  bool (*better)(const void *user, const mmci_gemm *gemm, double least_s, mmci_better *out);
   double error; /* relative error of nine of ten products at most */
   /* Relative error of nine of ten groups at most; 0 means that groups are not known. */
   double group_error;

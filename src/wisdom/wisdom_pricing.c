@@ -412,12 +412,31 @@ static bool find_measured(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, m
          (find_product(p, gemm, op_a, op_b, out) || find_in_array(p, gemm, op_a, op_b, out));
 }
 
+/* Takes the recipe of which the device knows that it is faster than the plain call, unless this
+ * very product was tuned. */
+static void improve(const mmci_model *model, const mmci_gemm *gemm, mmci_price *out) {
+  if (model->better == NULL || out->source == MMCI_MEASURED || gemm->batch > 1 ||
+      !mmci_recipe_is_plain(&out->recipe))
+    return;
+  const double least_s = out->modelled ? 0 : out->plain_s * fmax(1 - out->error, 0);
+  mmci_better better;
+  if (!model->better(model->user, gemm, least_s, &better)) return;
+  mmci_recipe_set_whole(&out->recipe, better.variant);
+  out->recipe.pad = better.pad;
+  out->plain_s = fmax(out->plain_s, better.plain_s);
+  out->seconds = better.seconds;
+  out->error = model->error;
+  out->modelled = true;
+  out->source = MMCI_SHIPPED;
+}
+
 static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   const mmci_wisdom_pricing *p = user;
   if (find_measured(p, gemm, out))
     loosen(&p->roofline.model, gemm, out);
   else
     mmci_roofline_price(&p->roofline, gemm, out);
+  improve(&p->roofline.model, gemm, out);
 }
 
 mmci_pricing mmci_wisdom_pricing_of(const mmci_wisdom_pricing *p) {

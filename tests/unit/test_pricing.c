@@ -248,6 +248,58 @@ static void tolerances_have_prices_of_their_own(void **state) {
   }
 }
 
+/* A device that pads products of more than 40 rows by 8, and takes kernel 2 for others of more than
+ * 20; the plain call takes 9 ns at least, or what is known of it. */
+static bool told_better(const void *user, const mmci_gemm *gemm, double least_s, mmci_better *out) {
+  (void)user;
+  if (gemm->m <= 20) return false;
+  *out = (mmci_better){.pad = gemm->m > 40 ? 8 : 0,
+                       .variant = gemm->m > 40 ? 0 : 2,
+                       .seconds = 1.25e-9,
+                       .plain_s = fmax(9e-9, least_s)};
+  return true;
+}
+
+/* What the device knows to be faster than the plain call is taken in its place, unless the very
+ * product was tuned, or an array has a better recipe than the plain call. */
+static void devices_may_know_what_is_better(void **state) {
+  fixture *f = *state;
+  mmci_facts facts = test_facts;
+  facts.model = (mmci_model){.better = told_better, .error = 0.1};
+  const mmci_gemm padded = product(64, 16, 31, MMC_OP_N, MMC_OP_T),
+                  large = product(32, 31, 16, MMC_OP_N, MMC_OP_T),
+                  small = product(16, 16, 16, MMC_OP_N, MMC_OP_T),
+                  tuned = product(32, 32, 32, MMC_OP_N, MMC_OP_T),
+                  cut = product(64, 64, 64, MMC_OP_N, MMC_OP_T);
+  mmci_price price = price_with_facts(f, &padded, &facts);
+  assert_int_equal(price.source, MMCI_SHIPPED);
+  assert_true(price.recipe.pad == 8 && mmci_recipe_count(&price.recipe) == 1);
+  assert_int_equal(price.recipe.nodes[0].variant, 0);
+  assert_true(price.seconds == 1.25e-9 && price.modelled && price.error == 0.1);
+  assert_true(price.plain_s >= 9e-9);
+  price = price_with_facts(f, &large, &facts);
+  assert_true(price.recipe.pad == 0 && price.recipe.nodes[0].variant == 2);
+  price = price_with_facts(f, &small, &facts);
+  assert_int_equal(price.source, MMCI_ASSUMED);
+  assert_true(mmci_recipe_is_plain(&price.recipe));
+  mmci_gemm batch = padded;
+  mmci_gemm_spread(&batch, 3);
+  price = price_with_facts(f, &batch, &facts);
+  assert_true(mmci_recipe_is_plain(&price.recipe));
+  /* An array's plain call takes a second, of which a quarter may be wrong. */
+  put_array(f, &f->journal);
+  price = price_with_facts(f, &tuned, &facts);
+  assert_int_equal(price.source, MMCI_SHIPPED);
+  assert_true(price.recipe.nodes[0].variant == 2 && price.plain_s == 1);
+  price = price_with_facts(f, &cut, &facts);
+  assert_int_equal(price.source, MMCI_ARRAY);
+  assert_int_equal(price.recipe.pad, 0);
+  put_product(f, &f->journal.fingerprint, &tuned, "whole");
+  price = price_with_facts(f, &tuned, &facts);
+  assert_int_equal(price.source, MMCI_MEASURED);
+  assert_true(mmci_recipe_is_plain(&price.recipe));
+}
+
 /* Stored recipes name variants, and are found under whatever number these have now; those that an
  * earlier version stored have numbers. */
 static void variants_are_found_by_name(void **state) {
@@ -844,6 +896,7 @@ int main(void) {
       TEST(another_fingerprint_is_never_used),
       TEST(recipes_that_are_none_are_not_used),
       TEST(tolerances_have_prices_of_their_own),
+      TEST(devices_may_know_what_is_better),
       TEST(variants_are_found_by_name),
       TEST(arrays_that_are_none_are_not_used),
       TEST(facts_that_are_none_are_not_used),

@@ -110,6 +110,8 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
 double mmci_cuda_error_bound(const mmci_device *device, const mmci_gemm *gemm);
 bool mmci_cuda_share(mmci_kernel *kernel, int which, const mmci_kernel *from, int of);
 double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gemm);
+bool mmci_cuda_product_better(const mmci_device *device, const mmci_gemm *gemm, double least_s,
+                              mmci_better *out);
 mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                              mmci_error *error);
 void mmci_cuda_release(mmci_kernel *kernel);

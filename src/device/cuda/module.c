@@ -4,12 +4,14 @@
  * a product is asked for, so the module loads on a machine without any of them, and says what is
  * missing. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "device/cuda/architectures.h"
+#include "device/cuda/better.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/facts.h"
@@ -124,15 +126,24 @@ static double product_seconds(const void *user, const mmci_gemm *gemm) {
   return mmci_cuda_product_seconds(user, gemm);
 }
 
-/* Tells facts; the model has the arithmetic of a dtype, not the faster ones. */
+static bool product_better(const void *user, const mmci_gemm *gemm, double least_s,
+                           mmci_better *out) {
+  return mmci_cuda_product_better(user, gemm, least_s, out);
+}
+
+/* Tells facts; the model has the arithmetic of a dtype, and of faster ones TF32 alone. */
 static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
                   mmci_facts *out) {
   *out = mmci_cuda_facts_of(device->properties.multiProcessorCount, dtype, precision);
   if (mmci_dtype_is_integer(dtype)) return;
   const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
+  const bool tf32 = dtype == MMC_F32 && precision == MMCI_FAST;
+  const double error = mmci_cuda_model_product_error(model, dtype),
+               tf32_error = mmci_cuda_tf32_error(device->properties.name);
   out->model = (mmci_model){.user = device,
                             .seconds = product_seconds,
-                            .error = mmci_cuda_model_product_error(model, dtype),
+                            .better = product_better,
+                            .error = tf32 ? fmax(error, tf32_error) : error,
                             .group_error = mmci_cuda_model_group_error(model, dtype),
                             .source = model->source};
   out->variant_name = mmci_cuda_variant_name;

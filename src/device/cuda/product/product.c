@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "device/cuda/better.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/emulated/emulated.h"
@@ -293,11 +294,27 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
                                           .bytes = mmci_cuda_workspace_bytes(device)};
     return mmci_cuda_semiring_seconds(gemm, &room);
   }
+  if (kernel.kind == CUBLAS && gemm->dtype == MMC_F32 && gemm->precision == MMCI_FAST)
+    return 1e-6 *
+           mmci_cuda_tf32_us(device->properties.name, device->properties.multiProcessorCount, gemm);
   const bool known = (kernel.kind == CUBLAS || kernel.kind == CUBLAS_BATCH) &&
                      kernel.arithmetic == mmci_arithmetic_of(gemm->dtype);
   return known ? mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), &plain) *
                      1e-6
                : (double)NAN;
+}
+
+bool mmci_cuda_product_better(const mmci_device *device, const mmci_gemm *gemm, double least_s,
+                              mmci_better *out) {
+  mmci_kernel kernel = {0};
+  if (gemm->accumulate ||
+      !mmci_cuda_better(device->properties.name, device->properties.multiProcessorCount,
+                        FIRST_LARGE_TILE, gemm, least_s, out))
+    return false;
+  choose_kind(device, gemm, &kernel);
+  mmci_gemm other = mmci_gemm_padded(out->pad > 0 ? out->pad : 1, gemm);
+  other.variant = out->variant;
+  return kernel.kind == CUBLAS && mmci_cuda_supports(device, &other);
 }
 
 /* ---- cuBLASLt -------------------------------------------------------------------------------- */
