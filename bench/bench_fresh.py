@@ -2,7 +2,7 @@
 """Draws chains and times mmchain.multi_dot, untuned and tuned, beside what a peer does.
 
     python3 bench/bench_fresh.py [--peer torch|numpy] [--seed N] [--cases N] [--seconds S]
-                                 [--no-rules] [--lines FILE]
+                                 [--thin] [--no-rules] [--lines FILE]
 
 The cases depend on the seed alone, which is printed: 2 to 20 factors, sides 1 to 1500, a quarter of
 them batches of up to 300,000, every dtype of the peer. torch is what torch.linalg.multi_dot, or for
@@ -11,6 +11,9 @@ numpy.linalg.multi_dot, or numpy.matmul from left to right. Everything takes tur
 mmchain for time, mmchain for multiplications; times are medians in microseconds.
 After the tuning, a plan that is another than before is timed in turns with the one before; where it
 is the same, nothing has changed.
+
+With --thin sides are very unlike each other, from 1 to 1500, in 2 to 12 factors and batches of up to
+100, so that most products have few elements or short sums.
 
 Every answer is compared with float64 (complex128) arithmetic of the peer. The cases are timed in a
 wisdom store of their own that is empty; then products that are none of theirs are tuned, and all of
@@ -56,6 +59,10 @@ EQUAL = [2, 3, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 50, 64, 96, 128, 160]
 BATCHES = [1, 1, 1, 2, 16, 100, 1000, 20000, 300000]
 UNIT = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24, "c64": 2.0**-24, "f64": 2.0**-53, "c128": 2.0**-53}
 
+THIN_FACTORS = [2, 3, 4, 5, 6, 9, 12]
+THIN_SIDES = [1, 1, 2, 3, 4, 8, 16, 17, 33, 64, 100, 227, 300, 512, 1000, 1500]
+THIN_BATCHES = [1, 1, 1, 1, 2, 16, 100]
+
 SLACK, PREDICTED, COMMANDS, HOST_ELEMENTS = 1.02, 1.5, 12, 2e6
 UNLIMITED = 1 << 50  # bytes
 
@@ -66,7 +73,15 @@ def name_of(case):
     return f"{case.dtype}:{'x'.join(map(str, case.dims))}" + (f"@{case.batch}" if case.batch > 1 else "")
 
 
-def draw(choose, peer):
+def draw_thin(choose, peer):
+    dims = [
+        choose.choice(THIN_SIDES) if choose.random() < 0.7 else round(math.exp(choose.uniform(0, math.log(1500))))
+        for _ in range(choose.choice(THIN_FACTORS) + 1)
+    ]
+    return Case(choose.choice(peer.dtypes), dims, choose.choice(THIN_BATCHES))
+
+
+def draw(choose, peer, thin):
     """A case that fits: few enough elements and multiplications."""
     while True:
         factors, largest = choose.choice(FACTORS), choose.choice(LARGEST)
@@ -74,8 +89,10 @@ def draw(choose, peer):
         if choose.random() < 0.4:
             dims = [choose.choice(EQUAL)] * (factors + 1)
         case = Case(choose.choice(peer.dtypes), dims, choose.choice(BATCHES))
-        elements = sum(a * b for a, b in zip(dims, dims[1:])) * case.batch
-        work = sum(dims[0] * a * b for a, b in zip(dims[1:], dims[2:])) * case.batch
+        if thin:
+            case = draw_thin(choose, peer)
+        elements = sum(a * b for a, b in zip(case.dims, case.dims[1:])) * case.batch
+        work = sum(case.dims[0] * a * b for a, b in zip(case.dims[1:], case.dims[2:])) * case.batch
         if elements <= peer.most_elements and work <= peer.most_work:
             return case
 
@@ -422,6 +439,7 @@ def arguments():
     parser.add_argument("--cases", type=int, default=400)
     parser.add_argument("--seconds", type=float, default=60.0, help="at most, of each of the two passes")
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of tuning between them; 0: no second pass")
+    parser.add_argument("--thin", action="store_true", help="sides that are very unlike each other")
     parser.add_argument("--no-rules", action="store_true", help="time only, so that more cases fit the seconds")
     parser.add_argument("--lines", help="a file for one JSON line a case")
     return parser.parse_args()
@@ -451,7 +469,7 @@ def main():
         import mmchain
 
         choose, peer = random.Random(args.seed), PEERS[args.peer](args.seed)
-        cases = [draw(choose, peer) for _ in range(args.cases)]
+        cases = [draw(choose, peer, args.thin) for _ in range(args.cases)]
         print(f"seed {args.seed}, {peer}")
         out = open(args.lines, "w") if args.lines else None
         before, plans = one_pass(mmchain, peer, cases, args.seconds, "untuned", out, None, not args.no_rules)

@@ -88,29 +88,26 @@ static void expect(bool held, const char *what, mmc_dtype dtype, int64_t m, int6
          mmc_dtype_name(dtype), m, k, n, seed);
 }
 
-static void try_product(uint64_t seed) {
-  uint64_t random = seed;
-  mmci_gemm g = {};
+typedef mmc_status (*product_kernel)(cudaStream_t, const mmci_gemm *, const void *, const void *,
+                                     void *, mmci_error *);
+
+/* Draws what is left of a product of this dtype and these sizes, and checks what the kernel makes
+ * of it. */
+static void check_product(product_kernel kernel, mmci_gemm g, uint64_t *random, uint64_t seed) {
   mmci_error error = {};
-  g.dtype = (mmc_dtype)random_below(&random, DTYPES);
-  g.m = random_size(&random);
-  g.k = random_size(&random);
-  g.n = random_size(&random);
-  g.a = random_form(&random, g.m, g.k);
-  g.b = random_form(&random, g.k, g.n);
-  g.ldc = g.n + 1 + random_below(&random, 5);
-  g.accumulate = random_below(&random, 3) == 0;
+  g.a = random_form(random, g.m, g.k);
+  g.b = random_form(random, g.k, g.n);
+  g.ldc = g.n + 1 + random_below(random, 5);
+  g.accumulate = random_below(random, 3) == 0;
   mmci_form plain = {};
   plain.ld = g.ldc;
   Matrix a(g.dtype, g.m, g.k, g.a), b(g.dtype, g.k, g.n, g.b), c(g.dtype, g.m, g.n, plain);
-  a.fill(&random);
-  b.fill(&random);
-  if (g.accumulate) c.fill(&random);
+  a.fill(random);
+  b.fill(random);
+  if (g.accumulate) c.fill(random);
   Matrix before = c;
-  const bool by_tensor_cores =
-      (g.dtype == MMC_F16 || g.dtype == MMC_BF16) && random_below(&random, 2) == 1;
-  bool right = (by_tensor_cores ? mmci_cuda_ordered_half : mmci_cuda_plain_product)(
-                   nullptr, &g, a.bytes.data(), b.bytes.data(), c.bytes.data(), &error) == MMC_OK;
+  bool right =
+      kernel(nullptr, &g, a.bytes.data(), b.bytes.data(), c.bytes.data(), &error) == MMC_OK;
   const struct dtype_facts *facts = &dtype_facts[g.dtype];
   for (int64_t r = 0; r < g.m; r++)
     for (int64_t q = 0; q < g.n; q++) {
@@ -128,6 +125,33 @@ static void try_product(uint64_t seed) {
       right = right && fabs(got.re - exact.re) <= limit && fabs(got.im - exact.im) <= limit;
     }
   expect(right && c.rest_is_untouched(), "a product", g.dtype, g.m, g.k, g.n, seed);
+}
+
+static void try_product(uint64_t seed) {
+  uint64_t random = seed;
+  mmci_gemm g = {};
+  g.dtype = (mmc_dtype)random_below(&random, DTYPES);
+  g.m = random_size(&random);
+  g.k = random_size(&random);
+  g.n = random_size(&random);
+  const bool by_tensor_cores =
+      (g.dtype == MMC_F16 || g.dtype == MMC_BF16) && random_below(&random, 2) == 1;
+  check_product(by_tensor_cores ? mmci_cuda_ordered_half : mmci_cuda_plain_product, g, &random,
+                seed);
+}
+
+/* Few elements of long sums: vectors, edges that are no multiples of a tile, and more terms than a
+ * block has threads. */
+static void try_thin(uint64_t seed) {
+  static const int64_t SIDES[] = {1, 1, 2, 3, 4, 5, 7, 8, 13};
+  static const int64_t TERMS[] = {1, 2, 31, 32, 33, 63, 64, 65, 128, 511, 512, 513, 1025, 2500};
+  uint64_t random = seed;
+  mmci_gemm g = {};
+  g.dtype = (mmc_dtype)random_below(&random, DTYPES);
+  g.m = SIDES[random_below(&random, 9)];
+  g.n = SIDES[random_below(&random, 9)];
+  g.k = TERMS[random_below(&random, 14)];
+  check_product(mmci_cuda_thin_product, g, &random, seed);
 }
 
 static uint64_t word_at(const std::vector<unsigned char> &from, int64_t i, size_t size) {
@@ -357,6 +381,7 @@ int main(int argc, char **argv) {
   uint64_t seed = argc > 1 ? strtoull(argv[1], nullptr, 10) : 20260711;
   for (int t = 0; t < CASES; t++) {
     try_product(seed + (uint64_t)t);
+    try_thin(seed + (uint64_t)t);
     try_integers(seed + (uint64_t)t);
     try_ordered(seed + (uint64_t)t);
     try_checked(seed + (uint64_t)t);

@@ -6,8 +6,8 @@
  * of sliced_k.h, from 31 on. A batch is one strided call, without variants. Faithful f32 products
  * that are large enough go to emulated.c as variant 0, f64 ones and integers to residues.c,
  * reproducible ones to ordered.cu, or where they are large to whole tiles of large_tile.h, which
- * add up in the same order. Products over semirings, batches too, go to semiring.cu. What cuBLAS
- * cannot say goes to plain.cu.
+ * add up in the same order, and those of few elements to thin.cu. Products over semirings, batches
+ * too, go to semiring.cu. What cuBLAS cannot say goes to plain.cu.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -25,6 +25,7 @@
 #include "device/cuda/product/large_tile.h"
 #include "device/cuda/product/lt.h"
 #include "device/cuda/product/sliced_k.h"
+#include "device/cuda/product/thin.h"
 #include "device/cuda/residues/residues.h"
 
 enum {
@@ -49,6 +50,7 @@ typedef enum kind {
   IN_ORDER,
   CUBLAS_BATCH,
   CUBLAS,
+  THIN,
   CUBLASLT,
   EMULATED,
   RESIDUES,
@@ -125,7 +127,8 @@ static kind kind_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
     return gemm->variant < FIRST_LARGE_TILE ? CUBLASLT
            : gemm->variant < FIRST_SLICED_K ? LARGE_TILE
                                             : SLICED_K;
-  return gemm->precision == MMCI_FAITHFUL && goes_emulated(device, gemm) ? EMULATED : CUBLAS;
+  if (gemm->precision == MMCI_FAITHFUL && goes_emulated(device, gemm)) return EMULATED;
+  return mmci_thin_pays(gemm) ? THIN : CUBLAS;
 }
 
 /* The shape of large_tile.h for reproducible products: 256 x 128 of f32, 128 x 128 of f64. */
@@ -237,6 +240,8 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       return "plain";
     case MODULAR:
       return "modular";
+    case THIN:
+      return "thin";
     case CHECKED:
       return "checked";
     case ORDERED:
@@ -294,6 +299,7 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
                                           .bytes = mmci_cuda_workspace_bytes(device)};
     return mmci_cuda_semiring_seconds(gemm, &room);
   }
+  if (kernel.kind == THIN) return 1e-6 * mmci_thin_us(&plain);
   if (kernel.kind == CUBLAS && gemm->dtype == MMC_F32 && gemm->precision == MMCI_FAST)
     return 1e-6 *
            mmci_cuda_tf32_us(device->properties.name, device->properties.multiProcessorCount, gemm);
@@ -591,6 +597,8 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
           .bytes = queue->workspace_bytes};
       return mmci_cuda_semiring_product(queue->stream, &kernel->gemm, &room, a, b, c, error);
     }
+    case THIN:
+      return mmci_cuda_thin_product(queue->stream, &kernel->gemm, a, b, c, error);
     case ZEROS:
     case PLAIN:
       return mmci_cuda_plain_product(queue->stream, &kernel->gemm, a, b, c, error);

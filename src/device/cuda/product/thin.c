@@ -1,0 +1,82 @@
+/* thin.c: see thin.h. Its numbers are of 6775 products of up to 200,000 elements and 8192 terms,
+ * whatever their ops, on an H200 beside cuBLAS 13.1. */
+#include "device/cuda/product/thin.h"
+
+#include <math.h>
+
+#include "device/cuda/element_bytes.h"
+
+/* Products of more than over terms and up to most are thin, if they have no more tiles than tiles,
+ * and all of them no more terms than work. Such a product takes launch + round (terms of a thread)
+ * + load (terms of all tiles) + tile (tiles) microseconds. */
+typedef struct shape {
+  double over, most, tiles, work;
+  double launch, round, load, tile;
+} shape;
+
+typedef struct thin {
+  shape matrix, vector;
+  double most_of_one; /* terms of a product of one element */
+  double over_words;  /* over, of matrices whose lines are multiples of 16 bytes */
+} thin;
+
+static const thin THIN[] = {
+    [MMC_F32] = {{0, 4096, 1024, 256e3, 1.51, 0.395, 9.79e-6, 2.93e-4},
+                 {0, 1024, 1024, 64e3, 1.64, 0.0954, 2.07e-5, 3.51e-4},
+                 INFINITY},
+    [MMC_F64] = {{0, 4096, 1024, 64e3, 1.42, 0.48, 2.03e-5, 1.42e-4},
+                 {0, 1024, 1024, 64e3, 1.68, 0.106, 1.99e-5, 9.22e-5},
+                 INFINITY},
+    [MMC_C64] = {{0, 8192, 2500, 128e3, 1.25, 0.711, 2.25e-5, 4.65e-4},
+                 {0, 512, 1024, 64e3, 1.75, 0.117, 2.45e-5, 2.7e-4},
+                 INFINITY},
+    [MMC_C128] = {{64, 4096, 1024, 64e3, 0, 1.61, 3.97e-5, 0},
+                  {0, 512, 1024, 64e3, 1.63, 0.272, 2.47e-5, 2e-4},
+                  4096},
+    [MMC_F16] = {{128, 4096, 1024, 100e3, 1.53, 0.436, 1.26e-5, 3.06e-4},
+                 {0, 0, 0, 0, 1.68, 0.16, 3.07e-4, 0},
+                 2048,
+                 1024},
+    [MMC_BF16] = {{0, 4096, 1024, 100e3, 1.52, 0.453, 1.25e-5, 3.41e-4},
+                  {0, 0, 0, 0, 1.66, 0.175, 2.87e-4, 0},
+                  2048,
+                  1024},
+};
+
+static const thin *thin_of(mmc_dtype dtype) {
+  return (size_t)dtype < sizeof THIN / sizeof *THIN && THIN[dtype].most_of_one > 0 ? &THIN[dtype]
+                                                                                   : NULL;
+}
+
+static double tiles_of(const mmci_gemm *gemm) {
+  return (double)mmci_thin_tiles(gemm->m) * (double)mmci_thin_tiles(gemm->n);
+}
+
+static bool has_whole_words(const mmci_gemm *gemm) {
+  enum { WORD_BYTES = 16 };
+  const int64_t lines = gemm->a.ld | gemm->b.ld | gemm->ldc;
+  return lines * (int64_t)mmci_cuda_element_bytes(gemm->dtype) % WORD_BYTES == 0;
+}
+
+static const shape *shape_of(const thin *x, const mmci_gemm *gemm) {
+  return gemm->m == 1 || gemm->n == 1 ? &x->vector : &x->matrix;
+}
+
+bool mmci_thin_pays(const mmci_gemm *gemm) {
+  const thin *x = thin_of(gemm->dtype);
+  const double k = (double)gemm->k, tiles = tiles_of(gemm);
+  if (x == NULL) return false;
+  if (gemm->m == 1 && gemm->n == 1) return k <= x->most_of_one;
+  const shape *s = shape_of(x, gemm);
+  return k > (has_whole_words(gemm) ? fmax(s->over, x->over_words) : s->over) && k <= s->most &&
+         tiles <= s->tiles && tiles * k <= s->work;
+}
+
+double mmci_thin_us(const mmci_gemm *gemm) {
+  const thin *x = thin_of(gemm->dtype);
+  if (x == NULL) return (double)NAN;
+  const shape *s = shape_of(x, gemm);
+  const double k = (double)gemm->k, tiles = tiles_of(gemm);
+  const double threads = MMCI_THIN_WARP * (double)mmci_thin_warps(gemm->k, (int64_t)tiles);
+  return s->launch + s->round * ceil(k / threads) + s->load * tiles * k + s->tile * tiles;
+}
