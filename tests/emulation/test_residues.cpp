@@ -446,6 +446,31 @@ static void test_integers(mmc_dtype dtype, uint64_t *random) {
            p.n);
 }
 
+/* Bytes across are turned whatever may be read at once: 16, 4 or 1 of them. */
+static void test_turned_bytes(int word, uint64_t *random) {
+  const int64_t rows = 1 + random_below(random, 300), k = 1 + random_below(random, 300),
+                lines = (k + MMCI_LINE - 1) / MMCI_LINE,
+                ld = (rows + random_below(random, 40) + word - 1) / word * word + (word == 1);
+  std::vector<int8_t> x((size_t)(ld * k + 32)), planes((size_t)(rows * lines * MMCI_LINE + 16), 77);
+  for (int8_t &byte : x) byte = (int8_t)random_bits(random);
+  const int8_t *from = x.data() + word % 16;
+  mmci_residue_product product = {};
+  mmci_residue_state state = {};
+  mmci_error error = {};
+  product.gemm.dtype = MMC_I8;
+  product.state = &state;
+  state.digits[0] = state.digits[1] = 1;
+  product.a = {rows, k, lines, planes.data(), nullptr, nullptr};
+  bool right = mmci_residues_split(nullptr, &product, &product.a, from, ld, true, &error) == MMC_OK;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t d = 0; d < lines * MMCI_LINE; d++)
+      right =
+          right && planes[(size_t)(r * lines * MMCI_LINE + d)] == (d < k ? from[d * ld + r] : 0);
+  for (int e = 0; e < 16; e++) right = right && planes[planes.size() - 1 - (size_t)e] == 77;
+  if (!expect(right, "bytes across are turned"))
+    printf("  %d at once: %" PRId64 " rows, k %" PRId64 ", ld %" PRId64 "\n", word, rows, k, ld);
+}
+
 /* ---- integers modulo a number -------------------------------------------------------------------
  */
 
@@ -502,6 +527,8 @@ int main(int argc, char **argv) {
     test_integers<int16_t>(MMC_I16, &random);
     for (int i = 0; i < 4; i++) test_integers<int8_t>(MMC_I8, &random);
   }
+  for (int word : {16, 4, 1})
+    for (int t = 0; t < 4; t++) test_turned_bytes(word, &random);
   const uint64_t largest = UINT64_MAX / 2;
   const std::vector<uint64_t> moduli = {1,
                                         2,

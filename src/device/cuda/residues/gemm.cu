@@ -44,6 +44,7 @@ struct Job {
   int64_t ldc;
   int m, n, lines, bytes;
   bool accumulate, pairs; /* pairs: two neighbours of C may be written as one */
+  bool eights;            /* C is of bytes, and eight neighbours may be written as one */
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -222,6 +223,38 @@ struct Kernel {
     }
   }
 
+  /* Writes bytes, eight neighbours a thread. The four lanes of a row have two of every eight, and
+   * turn four times eight among them, so that they write a whole sector at once. */
+  __device__ __forceinline__ void write_bytes(const int (&sum)[SUMS], int half,
+                                              const Place &at) const {
+    const int thread = (int)threadIdx.x % WARPGROUP, lane = thread % 4;
+    const int row = at.row + 64 * half + thread / 4 % 8 + 16 * (thread / 32);
+    const int col = at.col + 8 * lane;
+    const bool is_right = (lane & 2) != 0, is_odd = (lane & 1) != 0;
+#pragma unroll
+    for (int q = 0; q < SUMS / 16; q++)
+#pragma unroll
+      for (int r = 0; r < 2; r++) {
+        uint32_t word[2];
+#pragma unroll
+        for (int p = 0; p < 2; p++) {
+          const int *from = sum + 16 * q + 8 * p + 2 * r;
+          word[p] = __byte_perm(__byte_perm((uint32_t)from[0], (uint32_t)from[1], 0x0040),
+                                __byte_perm((uint32_t)from[4], (uint32_t)from[5], 0x0040), 0x5410);
+        }
+        const uint32_t far = __shfl_xor_sync(~0u, is_right ? word[0] : word[1], 2);
+        const uint32_t left = is_right ? far : word[0], right = is_right ? word[1] : far;
+        const uint32_t lows = __byte_perm(left, right, 0x5410),
+                       highs = __byte_perm(left, right, 0x7632);
+        const uint32_t near = __shfl_xor_sync(~0u, is_odd ? lows : highs, 1);
+        const uint32_t even = is_odd ? near : lows, odd = is_odd ? highs : near;
+        if (row + 8 * r < job.m && col + 32 * q < job.n)
+          *reinterpret_cast<uint2 *>(static_cast<int8_t *>(job.c) + (row + 8 * r) * job.ldc + col +
+                                     32 * q) =
+              make_uint2(__byte_perm(even, odd, 0x5410), __byte_perm(even, odd, 0x7632));
+      }
+  }
+
   __device__ __forceinline__ void multiply_digits(Ring &ring, int half, const Place &at) const {
     int sum[SUMS];
 #pragma unroll
@@ -236,6 +269,8 @@ struct Kernel {
       write_sums<int>(sum, half, at);
     else if (job.bytes == 2)
       write_sums<int16_t>(sum, half, at);
+    else if (job.eights)
+      write_bytes(sum, half, at);
     else
       write_sums<int8_t>(sum, half, at);
   }
@@ -321,7 +356,9 @@ extern "C" mmc_status mmci_residues_multiply(cudaStream_t stream,
       (int)mmci_cuda_element_bytes(g->dtype),
       g->accumulate,
       g->ldc % 2 == 0 &&
-          reinterpret_cast<uintptr_t>(c) % (2 * mmci_cuda_element_bytes(g->dtype)) == 0};
+          reinterpret_cast<uintptr_t>(c) % (2 * mmci_cuda_element_bytes(g->dtype)) == 0,
+      !g->accumulate && g->n % 8 == 0 && g->ldc % 8 == 0 &&
+          reinterpret_cast<uintptr_t>(c) % 8 == 0};
   const int64_t tiles = (int64_t)blocks_of(g->m, BLOCKS * MMCI_PRODUCT_ROWS) *
                         blocks_of(g->n, MMCI_PRODUCT_COLS) * (digits ? 1 : product->planes);
   return digits ? launch_gemm<true>(stream, job, tiles, a, b, multiprocessors, error)

@@ -2,10 +2,12 @@
  * the operand into residues, or integers of up to 32 bits into digits.
  *
  * Layout any leading dimension; planes as residues_kernels.h says
- * Launch rows along k: a block each. Rows across: 32 a block to look at, 32 rows x 128 k's to split
+ * Launch rows along k: a block each. Rows across: 32 a block to look at, 32 rows x 128 k's to
+ *        split, 128 rows x 128 k's of bytes
  * Traffic reads an operand twice, writes a byte a plane for each element
- * Idea both ways a warp reads neighbours and a thread writes whole words or sectors: which k lies
- *         where within 128 k's does not matter to sums, so nothing is transposed. */
+ * Idea both ways lanes that follow each other read whole sectors and write whole sectors at once;
+ *         half a sector takes the L2 as long as several. Which k lies where within 128 k's does not
+ *         matter to sums, so nothing but bytes is transposed. */
 extern "C" {
 #include "base/status.h"
 }
@@ -19,10 +21,16 @@ enum {
   THREADS = 256,
   WARPS = THREADS / 32,
   SPLIT_THREADS = 128,
-  ROWS = 32,    /* rows across of a block */
+  ROWS = 32,           /* rows across of a block */
+  RANGE_THREADS = 512, /* threads that look at rows across */
+  RANGE_WARPS = RANGE_THREADS / 32,
+  TURN_THREADS = 256,
+  TURN_ROWS = 128, /* rows of bytes of a block */
+  LINE_WORDS = MMCI_LINE / 4,
   SAMPLES = 64, /* rows of each operand by which the spread along k is told */
   SAMPLE_THREADS = 256,
-  FEWEST = 4, /* moduli of doubles */
+  SAMPLE_WARPS = SAMPLE_THREADS / 32, /* they share the rows of 32 k's */
+  FEWEST = 4,                         /* moduli of doubles */
   HIGHEST = 1024,
 };
 
@@ -103,20 +111,20 @@ __global__ void __launch_bounds__(THREADS)
   judge(of, row, mine, fixed);
 }
 
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(RANGE_THREADS)
     residues_range_across(mmci_residue_operand of, const double *x, int64_t ld, bool fixed) {
-  __shared__ Facts all[WARPS][ROWS];
+  __shared__ Facts all[RANGE_WARPS][ROWS];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int64_t row = (int64_t)blockIdx.x * ROWS + lane;
   Facts mine = {};
   if (row < of.rows) {
 #pragma unroll 8
-    for (int64_t k = warp; k < of.k; k += WARPS) mine.add(x[k * ld + row]);
+    for (int64_t k = warp; k < of.k; k += RANGE_WARPS) mine.add(x[k * ld + row]);
   }
   all[warp][lane] = mine;
   __syncthreads();
   if (warp != 0 || row >= of.rows) return;
-  for (int w = 1; w < WARPS; w++) mine.add(all[w][lane]);
+  for (int w = 1; w < RANGE_WARPS; w++) mine.add(all[w][lane]);
   judge(of, row, mine, fixed);
 }
 
@@ -193,13 +201,22 @@ struct Samples {
   bool across;
 };
 
-/* Returns the sum of what k is of the squares of some rows. */
-static __device__ __forceinline__ double share_of(const Samples &s, int64_t k) {
-  const int64_t count = s.of.rows < SAMPLES ? s.of.rows : (int64_t)SAMPLES;
+static __device__ __forceinline__ int sample_count(const Samples &s) {
+  return s.of.rows < SAMPLES ? (int)s.of.rows : (int)SAMPLES;
+}
+
+/* Returns the row of sample i; rows are 2^22 at most. */
+static __device__ __forceinline__ int64_t sample_row(const Samples &s, int i) {
+  return (uint32_t)i * (uint32_t)s.of.rows / (uint32_t)sample_count(s);
+}
+
+/* Returns the sum of what k is of the squares of some rows: a warp's part of the samples. */
+static __device__ __forceinline__ double share_of(const Samples &s, int64_t k, int warp) {
+  const int count = sample_count(s);
   double sum = 0;
-#pragma unroll 16
-  for (int64_t i = 0; i < count; i++) {
-    const int64_t row = i * s.of.rows / count;
+#pragma unroll 8
+  for (int i = warp; i < count; i += SAMPLE_WARPS) {
+    const int64_t row = sample_row(s, i);
     const double squares = s.of.row[row].squares;
     const double x = s.across ? s.x[k * s.ld + row] : s.x[row * s.ld + k];
     if (squares > 0) sum += x * x / squares;
@@ -207,11 +224,22 @@ static __device__ __forceinline__ double share_of(const Samples &s, int64_t k) {
   return sum;
 }
 
-static __device__ __forceinline__ double sampled(const Samples &s) {
-  const int64_t count = s.of.rows < SAMPLES ? s.of.rows : (int64_t)SAMPLES;
-  double sum = 0;
-  for (int64_t i = 0; i < count; i++) sum += s.of.row[i * s.of.rows / count].squares > 0;
-  return sum;
+/* Returns the sum of a number of each thread, to all of them. */
+static __device__ __forceinline__ double sum_of_block(double mine, double (&all)[SAMPLE_THREADS]) {
+  __syncthreads();
+  all[threadIdx.x] = mine;
+  for (int d = SAMPLE_THREADS / 2; d > 0; d /= 2) {
+    __syncthreads();
+    if ((int)threadIdx.x < d) all[threadIdx.x] += all[threadIdx.x + d];
+  }
+  __syncthreads();
+  return all[0];
+}
+
+/* Returns how many samples are not zero, to all threads. */
+static __device__ __forceinline__ double sampled(const Samples &s, double (&all)[SAMPLE_THREADS]) {
+  const int i = (int)threadIdx.x;
+  return sum_of_block(i < sample_count(s) && s.of.row[sample_row(s, i)].squares > 0, all);
 }
 
 /* What a product of doubles is to keep. */
@@ -359,29 +387,40 @@ static __device__ __forceinline__ Way way_for(const mmci_residue_seen *const (&s
 __global__ void __launch_bounds__(SAMPLE_THREADS)
     residues_choose(Samples a, Samples b, mmci_residue_state *state, const mmci_moduli *moduli,
                     Asked asked) {
-  __shared__ double all[SAMPLE_THREADS];
+  __shared__ double all[SAMPLE_THREADS], shares[2][SAMPLE_WARPS][32];
   __shared__ bool last;
   const bool is_sampled = asked.fixed == 0 && asked.tolerance == 0;
+  const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
   double mine = 0;
-  for (int64_t k = (int64_t)blockIdx.x * SAMPLE_THREADS + threadIdx.x; is_sampled && k < a.of.k;
-       k += (int64_t)gridDim.x * SAMPLE_THREADS)
-    mine += share_of(a, k) * share_of(b, k);
-  all[threadIdx.x] = mine;
-  for (int d = SAMPLE_THREADS / 2; d > 0; d /= 2) {
+  for (int64_t first = (int64_t)blockIdx.x * 32; is_sampled && first < a.of.k;
+       first += (int64_t)gridDim.x * 32) {
+    const bool there = first + lane < a.of.k;
+    shares[0][warp][lane] = there ? share_of(a, first + lane, warp) : 0;
+    shares[1][warp][lane] = there ? share_of(b, first + lane, warp) : 0;
     __syncthreads();
-    if ((int)threadIdx.x < d) all[threadIdx.x] += all[threadIdx.x + d];
+    if (warp == 0) {
+      double left = 0, right = 0;
+      for (int w = 0; w < SAMPLE_WARPS; w++) {
+        left += shares[0][w][lane];
+        right += shares[1][w][lane];
+      }
+      mine += left * right;
+    }
+    __syncthreads();
   }
+  const double part = sum_of_block(mine, all);
   if (threadIdx.x == 0) {
-    state->partial[blockIdx.x] = all[0];
+    state->partial[blockIdx.x] = part;
     __threadfence();
     last = atomicAdd(&state->arrived, 1) == (int)gridDim.x - 1;
   }
   __syncthreads();
-  if (!last || threadIdx.x != 0) return;
+  if (!last) return;
   __threadfence();
-  double spread = 0;
-  for (unsigned p = 0; p < gridDim.x; p++) spread += ((volatile double *)state->partial)[p];
-  const double pairs = sampled(a) * sampled(b);
+  mine = threadIdx.x < gridDim.x ? ((volatile double *)state->partial)[threadIdx.x] : 0;
+  double spread = sum_of_block(mine, all);
+  const double pairs = sampled(a, all) * sampled(b, all);
+  if (threadIdx.x != 0) return;
   spread = pairs > 0 ? spread * (double)a.of.k / pairs : 1;
   const int64_t m = a.of.rows, n = b.of.rows;
   mmci_residue_seen *const seen[2] = {a.of.seen, b.of.seen};
@@ -488,14 +527,11 @@ static __device__ __forceinline__ double scale_of(const Split &s, int64_t row, b
   return scale;
 }
 
-/* Returns which k's byte `at` of a word is, of the 128 of a line, where the word is the first,
- * second
- * ... of `words` that a thread writes, and threads follow each other. Bytes keep their order, so
- * that operands that lie so already need no copy. */
+/* Returns which k's byte `at` of a word is, of the 128 of a line. Bytes keep their order, so that
+ * operands that lie so already need no copy. */
 template <class Element>
-static __device__ __forceinline__ int k_of(int thread, int words, int word, int at) {
-  return sizeof(Element) == 1 ? 4 * (thread * words + word) + at
-                              : 64 * (at / 2) + 2 * (thread * words + word) + at % 2;
+static __device__ __forceinline__ int k_of(int word, int at) {
+  return sizeof(Element) == 1 ? 4 * word + at : 64 * (at / 2) + 2 * word + at % 2;
 }
 
 /* TWOS says that two neighbours may be read as one. */
@@ -517,7 +553,7 @@ __global__ void __launch_bounds__(THREADS) residues_split_along(Split s) {
     uint64_t digits[4];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-      const int64_t k = line * MMCI_LINE + k_of<Element>(lane, 1, 0, 2 * i);
+      const int64_t k = line * MMCI_LINE + k_of<Element>(lane, 2 * i);
       Two two = {};
       if (TWOS && k + 1 < s.to.k) {
         two = *reinterpret_cast<const Two *>(from + k);
@@ -536,77 +572,98 @@ __global__ void __launch_bounds__(THREADS) residues_split_along(Split s) {
   }
 }
 
+/* Four lanes share a row and write 64 bytes of it at once. */
 template <class Element, bool DIGITS>
 __global__ void __launch_bounds__(SPLIT_THREADS) residues_split_across(Split s) {
-  enum { WORDS = 8 }; /* a thread's, of a plane */
+  enum { QUAD = 4, PARTS = 2, WARP_ROWS = 32 / QUAD }; /* a lane has two parts of four words */
   __shared__ mmci_modulus moduli[MMCI_MODULI];
   const int planes = planes_of<DIGITS>(s);
   if (planes == 0 || (s.state->kept >> s.which & 1) != 0) return;
   if (!DIGITS) load_moduli(moduli, s, planes);
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int64_t row = (int64_t)blockIdx.x * ROWS + lane, line = blockIdx.y;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = lane / WARP_ROWS;
+  const int64_t row = (int64_t)blockIdx.x * ROWS + warp * WARP_ROWS + lane % WARP_ROWS,
+                line = blockIdx.y;
   const int64_t stride = s.to.rows * s.to.lines * MMCI_LINE;
-  const double scale = scale_of<Element>(s, row, warp == 0 && line == 0);
+  const double scale = scale_of<Element>(s, row, part == 0 && line == 0);
   __syncthreads();
   if (row >= s.to.rows) return;
   const int64_t first = line * MMCI_LINE;
   const Element *from = static_cast<const Element *>(s.x) + first * s.ld + row;
-  uint64_t digits[WORDS][4];
+  uint64_t digits[PARTS][4][4];
 #pragma unroll
-  for (int w = 0; w < WORDS; w++)
+  for (int i = 0; i < PARTS; i++)
 #pragma unroll
-    for (int e = 0; e < 4; e++) {
-      const int k = k_of<Element>(warp, WORDS, w, e);
-      const Element x = first + k < s.to.k ? from[k * s.ld] : Element(0);
-      digits[w][e] = mmci_digits_of(Source<Element>::read(x, scale, s.modulus));
-    }
-  int8_t *to = s.to.planes + (row * s.to.lines + line) * MMCI_LINE + 4 * WORDS * warp;
+    for (int w = 0; w < 4; w++)
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        const int k = k_of<Element>(LINE_WORDS / PARTS * i + 4 * part + w, e);
+        const Element x = first + k < s.to.k ? from[k * s.ld] : Element(0);
+        digits[i][w][e] = mmci_digits_of(Source<Element>::read(x, scale, s.modulus));
+      }
+  int8_t *to = s.to.planes + (row * s.to.lines + line) * MMCI_LINE + 16 * part;
   for (int p = 0; p < planes; p++, to += stride) {
-    uint32_t words[WORDS];
 #pragma unroll
-    for (int w = 0; w < WORDS; w++) words[w] = word_of<DIGITS>(digits[w], p, moduli);
-    uint4 *at = reinterpret_cast<uint4 *>(to);
-    at[0] = make_uint4(words[0], words[1], words[2], words[3]);
-    at[1] = make_uint4(words[4], words[5], words[6], words[7]);
+    for (int i = 0; i < PARTS; i++) {
+      uint32_t words[4];
+#pragma unroll
+      for (int w = 0; w < 4; w++) words[w] = word_of<DIGITS>(digits[i][w], p, moduli);
+      *reinterpret_cast<uint4 *>(to + MMCI_LINE / PARTS * i) =
+          make_uint4(words[0], words[1], words[2], words[3]);
+    }
   }
 }
 
-/* Turns bytes, four rows a thread. */
-__global__ void __launch_bounds__(SPLIT_THREADS) residues_turn_bytes(Split s) {
-  enum { WORDS = 8 }; /* a thread's, of a row */
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int64_t row = ((int64_t)blockIdx.x * 32 + lane) * 4, line = blockIdx.y;
-  if (row >= s.to.rows) return;
-  const int64_t first = line * MMCI_LINE + 4 * WORDS * warp;
-  const int8_t *from = static_cast<const int8_t *>(s.x) + first * s.ld + row;
-  const bool whole = row + 4 <= s.to.rows;
-  uint32_t rows[4][WORDS];
+/* Loads 16 bytes, zeros beyond so many; `word` says how many may be read at once: 16, 4 or 1. */
+static __device__ __forceinline__ void load_bytes(const int8_t *from, int64_t there, int word,
+                                                  uint32_t (&to)[4]) {
+  if (word == 16 && there >= 16) {
+    const uint4 all = *reinterpret_cast<const uint4 *>(from);
+    to[0] = all.x;
+    to[1] = all.y;
+    to[2] = all.z;
+    to[3] = all.w;
+    return;
+  }
 #pragma unroll
-  for (int w = 0; w < WORDS; w++) {
-    uint32_t four[4];
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
-      const int k = 4 * w + e;
-      four[e] = 0;
-      if (first + k < s.to.k && whole) {
-        four[e] = *reinterpret_cast<const uint32_t *>(from + k * s.ld);
-      } else if (first + k < s.to.k) {
-        for (int64_t r = 0; row + r < s.to.rows; r++)
-          four[e] |= (uint32_t)(uint8_t)from[k * s.ld + r] << 8 * r;
-      }
+  for (int w = 0; w < 4; w++) {
+    to[w] = 0;
+    if (word >= 4 && 4 * w + 4 <= there) {
+      to[w] = *reinterpret_cast<const uint32_t *>(from + 4 * w);
+      continue;
     }
+    for (int e = 0; e < 4 && 4 * w + e < there; e++)
+      to[w] |= (uint32_t)(uint8_t)from[4 * w + e] << 8 * e;
+  }
+}
+
+/* Turns 128 x 128 bytes by shared memory. A thread takes four k's of 16 rows. The 16 bytes of a
+ * row's k's lie there where neither writing nor reading meets other lanes in a bank. */
+__global__ void __launch_bounds__(TURN_THREADS) residues_turn_bytes(Split s, int word) {
+  enum { BYTES = 16, PARTS = TURN_ROWS / BYTES, LINES = TURN_THREADS / PARTS };
+  __shared__ uint4 tile[TURN_ROWS][MMCI_LINE / BYTES];
+  const int thread = (int)threadIdx.x, part = thread % PARTS, at = thread / PARTS;
+  const int64_t row = (int64_t)blockIdx.x * TURN_ROWS, line = blockIdx.y;
+  const int64_t first = line * MMCI_LINE + 4 * at, mine = row + BYTES * part;
+  const int8_t *from = static_cast<const int8_t *>(s.x) + first * s.ld + mine;
+  uint32_t bytes[4][4];
+#pragma unroll
+  for (int e = 0; e < 4; e++)
+    load_bytes(from + e * s.ld, first + e < s.to.k ? s.to.rows - mine : 0, word, bytes[e]);
+#pragma unroll
+  for (int w = 0; w < 4; w++) {
+    uint32_t four[4] = {bytes[0][w], bytes[1][w], bytes[2][w], bytes[3][w]};
     mmci_turn_bytes(four);
 #pragma unroll
-    for (int r = 0; r < 4; r++) rows[r][w] = four[r];
+    for (int r = 0; r < 4; r++)
+      reinterpret_cast<uint32_t *>(&tile[BYTES * part + 4 * w + r][at / 4 ^ part])[at % 4] =
+          four[r];
   }
+  __syncthreads();
 #pragma unroll
-  for (int r = 0; r < 4; r++) {
-    if (row + r >= s.to.rows) break;
-    uint4 *to = reinterpret_cast<uint4 *>(
-        s.to.planes + ((row + r) * s.to.lines + line) * MMCI_LINE + 4 * WORDS * warp);
-    to[0] = make_uint4(rows[r][0], rows[r][1], rows[r][2], rows[r][3]);
-    to[1] = make_uint4(rows[r][4], rows[r][5], rows[r][6], rows[r][7]);
-  }
+  for (int r = at; r < TURN_ROWS; r += LINES)
+    if (row + r < s.to.rows)
+      *reinterpret_cast<uint4 *>(s.to.planes + ((row + r) * s.to.lines + line) * MMCI_LINE +
+                                 BYTES * part) = tile[r][part ^ r / BYTES];
 }
 
 static int64_t blocks_of(int64_t count, int64_t each) {
@@ -616,13 +673,17 @@ static int64_t blocks_of(int64_t count, int64_t each) {
 template <class Element, bool DIGITS>
 static mmc_status launch_split(cudaStream_t stream, const Split &s, bool across,
                                mmci_error *error) {
-  if (across && sizeof(Element) == 1 && s.ld % 4 == 0 &&
-      reinterpret_cast<uintptr_t>(s.x) % 4 == 0) {
-    const dim3 grid((unsigned)blocks_of(s.to.rows, 4 * 32), (unsigned)s.to.lines);
-    MMCI_CUDA_TRY(mmci_launch(residues_turn_bytes, grid, dim3(SPLIT_THREADS), 0, stream, s));
-    return MMC_OK;
-  }
-  if (across) {
+  if constexpr (sizeof(Element) == 1) {
+    if (across) {
+      const uint64_t places = (uint64_t)s.ld | reinterpret_cast<uintptr_t>(s.x);
+      const dim3 grid((unsigned)blocks_of(s.to.rows, TURN_ROWS), (unsigned)s.to.lines);
+      MMCI_CUDA_TRY(mmci_launch(residues_turn_bytes, grid, dim3(TURN_THREADS), 0, stream, s,
+                                places % 16 == 0  ? 16
+                                : places % 4 == 0 ? 4
+                                                  : 1));
+      return MMC_OK;
+    }
+  } else if (across) {
     const dim3 grid((unsigned)blocks_of(s.to.rows, ROWS), (unsigned)s.to.lines);
     MMCI_CUDA_TRY(mmci_launch(residues_split_across<Element, DIGITS>, grid, dim3(SPLIT_THREADS), 0,
                               stream, s));
@@ -681,7 +742,7 @@ extern "C" mmc_status mmci_residues_range(cudaStream_t stream, const mmci_residu
   const bool fixed = product->fixed > 0 || product->tolerance > 0;
   if (across)
     MMCI_CUDA_TRY(mmci_launch(residues_range_across, dim3((unsigned)blocks_of(of.rows, ROWS)),
-                              dim3(THREADS), 0, stream, of, from, ld, fixed));
+                              dim3(RANGE_THREADS), 0, stream, of, from, ld, fixed));
   else
     MMCI_CUDA_TRY(mmci_launch(residues_range_along, dim3((unsigned)of.rows), dim3(THREADS), 0,
                               stream, of, from, ld, fixed));
@@ -702,7 +763,7 @@ extern "C" mmc_status mmci_residues_choose(cudaStream_t stream, const mmci_resid
   const Asked asked = {product->fixed, product->planes, product->tolerance,
                        product->alike && (product->shared & 1) != 0 ? 3 : product->shared,
                        product->alike};
-  const int64_t blocks = blocks_of(g->k, SAMPLE_THREADS);
+  const int64_t blocks = blocks_of(g->k, 32);
   const int64_t most = sizeof product->state->partial / sizeof *product->state->partial;
   MMCI_CUDA_TRY(mmci_launch(residues_choose, dim3((unsigned)(blocks < most ? blocks : most)),
                             dim3(SAMPLE_THREADS), 0, stream, left, right, product->state,
