@@ -7,7 +7,6 @@
  *     test_chains [SEED] */
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 extern "C" {
@@ -15,6 +14,7 @@ extern "C" {
 }
 #include "device/cuda/launch.cuh"
 
+#include "device/cuda/elements.cuh"
 #include "device/cuda/group/group.h"
 
 #include "../group_trials.h"
@@ -103,6 +103,7 @@ static mmc_status run_squares(const trial &t, Setup &s, mmci_error *error) {
   squares.batch = t.group.batch;
   squares.c = (float *)s.result;
   squares.c_stride = t.group.c_stride;
+  squares.in_order = t.group.precision == MMCI_REPRODUCIBLE;
   for (int i = 0; i < t.group.n; i++) {
     squares.data[i] = (const float *)s.data[(size_t)i];
     squares.stride[i] = t.forms[i].stride;
@@ -596,71 +597,170 @@ static void test_failures() {
 /* ---- reproducible sums ------------------------------------------------------------------------
  */
 
-/* Lets some elements be zeros of both signs, denormal, huge, infinite, or no numbers. */
+/* Zeros of both signs, denormal and huge numbers; then infinity and what is no number. */
+enum { ODD = 8, ODD_FINITE = 6 };
 template <typename Real>
+static Real odd_number(int64_t i) {
+  static const double ODDS[ODD] = {0.0, -0.0, 1e-310, -1e-41, 3e38, 1e-30, HUGE_VAL, (double)NAN};
+  return (Real)ODDS[i];
+}
+template <>
+uint16_t odd_number<uint16_t>(int64_t i) {
+  static const uint16_t ODDS[ODD] = {0, 0x8000, 1, 0x8003, 0x7b00, 0x0400, 0x7c00, 0x7e01};
+  return ODDS[i];
+}
+
+/* The parts that an element has: Real numbers, or bits of 16. */
+template <typename Element>
+struct Parts {
+  typedef decltype(Element::Sum::re) Real;
+};
+template <typename Number>
+struct Parts<mmci_real_element<Number>> {
+  typedef Number Real;
+};
+template <>
+struct Parts<mmci_f16_element> {
+  typedef uint16_t Real;
+};
+template <>
+struct Parts<mmci_bf16_element> {
+  typedef uint16_t Real;
+};
+
+/* Lets some parts of elements be odd numbers. */
+template <typename Element>
 static void make_odd(Setup &s, const trial &t) {
-  const double odd[] = {0.0, -0.0, 1e-310, -1e-41, 3e38, 1e-30, HUGE_VAL, (double)NAN};
+  typedef typename Parts<Element>::Real Real;
   for (int i = 0; i < t.group.n; i++)
     for (int64_t chain = 0; chain < t.group.batch; chain++)
       for (int64_t e = 0; e < t.rows[i] * t.cols[i]; e++) {
         const bool finite = chain % 3 != 0;
         if (below(30) != 0) continue;
-        const Real value = (Real)odd[below(finite ? 6 : 8)];
-        memcpy(s.at(i, chain, e / t.cols[i], e % t.cols[i]), &value, sizeof value);
+        const Real value = odd_number<Real>(below(finite ? ODD_FINITE : ODD));
+        const int64_t part = below(sizeof(typename Element::Stored) / sizeof(Real));
+        memcpy(s.at(i, chain, e / t.cols[i], e % t.cols[i]) + (size_t)part * sizeof value, &value,
+               sizeof value);
       }
 }
 
-/* Compares a chain's result bit by bit with sums of fused multiply-adds, one k after the other. */
-template <typename Real>
+/* What the sum over k of a[k] b[k * step] is, by definition. */
+template <typename Element, typename Real>
+static Real sum_in_order(const Real *a, const Real *b, int64_t step, int64_t k) {
+  enum { AT_ONCE = 16 }; /* terms that tensor cores add up */
+  Real sum = 0;
+  for (int64_t i = 0; i < k && sizeof(typename Element::Stored) > 2; i++)
+    sum = std::fma(a[i], b[i * step], sum);
+  for (int64_t i = 0; i < k && sizeof(typename Element::Stored) == 2; i += AT_ONCE) {
+    double all = (double)sum;
+    for (int64_t e = i; e < i + AT_ONCE && e < k; e++) all += (double)a[e] * (double)b[e * step];
+    sum = (Real)all;
+  }
+  return sum;
+}
+template <typename Element, typename Real>
+static mmci_complex<Real> sum_in_order(const mmci_complex<Real> *a, const mmci_complex<Real> *b,
+                                       int64_t step, int64_t k) {
+  mmci_complex<Real> sum = {0, 0};
+  for (int64_t i = 0; i < k; i++) {
+    const mmci_complex<Real> x = a[i], y = b[i * step];
+    sum.re = std::fma(-x.im, y.im, std::fma(x.re, y.re, sum.re));
+    sum.im = std::fma(x.im, y.re, std::fma(x.re, y.im, sum.im));
+  }
+  return sum;
+}
+
+template <typename Element>
+static typename Element::Stored settled(typename Element::Sum sum) {
+  if constexpr (sizeof(typename Element::Stored) == 2) {
+    const typename Element::Stored x = Element::write(sum);
+    return sum != sum ? Element::QUIET : (x & 0x7fff) == 0 ? (uint16_t)0 : x;
+  } else {
+    return mmci_settled(sum);
+  }
+}
+
+/* Compares a chain's result bit by bit with what is defined. */
+template <typename Element>
 static bool is_in_order(Setup &s, const trial &t, int64_t chain) {
-  std::vector<std::vector<Real>> nodes;
+  typedef typename Element::Stored Stored;
+  typedef typename Element::Sum Sum;
+  std::vector<std::vector<Sum>> nodes;
   for (int i = 0; i < t.group.n; i++) {
-    nodes.emplace_back((size_t)(t.rows[i] * t.cols[i]));
-    for (int64_t e = 0; e < t.rows[i] * t.cols[i]; e++)
-      memcpy(&nodes.back()[(size_t)e], s.at(i, chain, e / t.cols[i], e % t.cols[i]), sizeof(Real));
+    nodes.emplace_back();
+    for (int64_t e = 0; e < t.rows[i] * t.cols[i]; e++) {
+      Stored x;
+      memcpy(&x, s.at(i, chain, e / t.cols[i], e % t.cols[i]), sizeof x);
+      nodes.back().push_back(Element::read(x, t.forms[i].conj));
+    }
   }
-  for (int p = 0; p < t.group.count; p++) {
-    const mmci_group_product &x = t.products[p];
-    nodes.emplace_back((size_t)(x.m * x.n));
-    const std::vector<Real> &a = nodes[(size_t)x.left], &b = nodes[(size_t)x.right];
-    for (int64_t r = 0; r < x.m; r++)
-      for (int64_t c = 0; c < x.n; c++) {
-        Real sum = 0;
-        for (int64_t k = 0; k < x.k; k++)
-          sum = std::fma(a[(size_t)(r * x.k + k)], b[(size_t)(k * x.n + c)], sum);
-        nodes.back()[(size_t)(r * x.n + c)] =
-            sum == sum ? sum + Real(0) : std::numeric_limits<Real>::quiet_NaN();
-      }
-  }
-  const int last = t.group.n + t.group.count - 1;
+  const int last = t.group.count - 1;
   bool same = true;
-  for (int64_t e = 0; e < t.rows[last] * t.cols[last]; e++)
-    same = same && memcmp(s.c.host + place(&s.c, chain, e / t.cols[last], e % t.cols[last]),
-                          &nodes.back()[(size_t)e], sizeof(Real)) == 0;
+  for (int p = 0; p <= last; p++) {
+    const mmci_group_product &x = t.products[p];
+    const Sum *a = nodes[(size_t)x.left].data(), *b = nodes[(size_t)x.right].data();
+    std::vector<Sum> to;
+    for (int64_t e = 0; e < x.m * x.n; e++) {
+      const Sum sum = sum_in_order<Element>(a + e / x.n * x.k, b + e % x.n, x.n, x.k);
+      const Stored stored = settled<Element>(sum);
+      to.push_back(Element::read(stored, false));
+      same = same && (p < last || memcmp(s.c.host + place(&s.c, chain, e / x.n, e % x.n), &stored,
+                                         sizeof stored) == 0);
+    }
+    nodes.push_back(to);
+  }
   return same;
 }
 
-template <typename Real>
-static void test_in_order(mmc_dtype dtype) {
+/* Squares of sides that have kernels of their own, tight chains, and any others. */
+template <typename Element>
+static void test_in_order(Kind kind, mmc_dtype dtype) {
+  int tried = 0;
   for (int k = 0; k < 40; k++) {
-    const int64_t most = k % 4 == 0 ? 40 : 17, batch = k % 3 == 0 ? 1 : 1 + below(20);
-    const int32_t n = 2 + (int32_t)below(5);
+    const int64_t most = k % 4 == 0 ? 40 : 17;
+    int64_t batch = k % 3 == 0 ? 1 : 1 + below(20);
+    int32_t n = 2 + (int32_t)below(5);
+    const auto &square = SQUARE_SIDES[k % 6];
     int64_t dims[8];
-    for (int i = 0; i <= n; i++) dims[i] = 1 + below(most);
+    for (int i = 0; i <= n; i++) dims[i] = kind == SQUARES ? square.side : 1 + below(most);
+    if (k % 8 == 7 && (kind == GENERAL || kind == TENSOR)) { /* alone, a product may be larger */
+      n = 2;
+      batch = 2;
+      dims[0] = 129 + below(128);
+      dims[2] = 129 + below(128);
+    }
     begin(&t, dtype, n, batch, random_bits(&random_state));
-    set_shapes(&t, dims);
-    add_tree(&t, 0, n - 1, k % 4, &random_state);
-    finish_random(&t, &random_state);
     t.group.precision = MMCI_REPRODUCIBLE;
-    if (!expect(plan.make(t, GENERAL), "a plan", t, GENERAL)) continue;
+    set_shapes(&t, dims);
+    add_tree(&t, 0, n - 1, kind == SQUARES || kind == TILES ? 0 : k % 4, &random_state);
+    if (kind == SQUARES || kind == TILES || k % 5 == 0)
+      finish_tight(&t);
+    else
+      finish_random(&t, &random_state);
+    if (!plan.make(t, kind)) continue;
+    tried++;
     Setup s(t);
-    make_odd<Real>(s, t);
+    make_odd<Element>(s, t);
     if (!launch(plan, t, s)) continue;
     bool same = true;
-    for (int64_t i = 0; i < batch; i++) same = same && is_in_order<Real>(s, t, i);
-    expect(same, "sums are in order, bit by bit", t, GENERAL);
-    expect(rest_is_left_alone(&s.c), "what is beside C is left alone", t, GENERAL);
+    for (int64_t i = 0; i < batch; i++) same = same && is_in_order<Element>(s, t, i);
+    expect(same, "sums are in order, bit by bit", t, kind);
+    expect(rest_is_left_alone(&s.c), "what is beside C is left alone", t, kind);
   }
+  expect(tried >= 20, "plans", t, kind);
+}
+
+static void test_all_in_order() {
+  test_in_order<mmci_real_element<float>>(SQUARES, MMC_F32);
+  test_in_order<mmci_real_element<float>>(TILES, MMC_F32);
+  for (Kind kind : {GENERAL, PACKS}) {
+    test_in_order<mmci_real_element<float>>(kind, MMC_F32);
+    test_in_order<mmci_real_element<double>>(kind, MMC_F64);
+    test_in_order<mmci_complex_element<float>>(kind, MMC_C64);
+    test_in_order<mmci_complex_element<double>>(kind, MMC_C128);
+  }
+  test_in_order<mmci_f16_element>(TENSOR, MMC_F16);
+  test_in_order<mmci_bf16_element>(TENSOR, MMC_BF16);
 }
 
 int main(int argc, char **argv) {
@@ -683,8 +783,7 @@ int main(int argc, char **argv) {
   test_single(MMC_F64);
   test_spines(MMC_F32);
   test_spines(MMC_F64);
-  test_in_order<float>(MMC_F32);
-  test_in_order<double>(MMC_F64);
+  test_all_in_order();
   test_not_finite();
   test_failures();
   printf("%d checks, %d failed\n", checks, failures);

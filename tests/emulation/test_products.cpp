@@ -319,6 +319,40 @@ static void try_ordered(uint64_t seed) {
   expect(right && c.bytes == expected.bytes, "a settled result", g.dtype, g.m, g.k, g.n, seed);
 }
 
+/* Results without gaps, of any bits: zeros become +0, and NaN the positive quiet one. */
+static void try_settle(uint64_t seed) {
+  static const struct {
+    mmc_dtype dtype;
+    int size, mantissa; /* bytes, and bits of the mantissa */
+  } TYPES[] = {{MMC_F32, 4, 23}, {MMC_F64, 8, 52}, {MMC_F16, 2, 10}, {MMC_BF16, 2, 7}};
+  uint64_t random = seed;
+  mmci_error error = {};
+  mmci_gemm g = {};
+  const auto &type = TYPES[random_below(&random, 4)];
+  g.dtype = type.dtype;
+  g.m = 1 + random_below(&random, 70);
+  g.n = g.ldc = 8 * (1 + random_below(&random, 40));
+  g.k = 1;
+  const uint64_t sign = UINT64_C(1) << (8 * type.size - 1),
+                 infinity = sign - (UINT64_C(1) << type.mantissa),
+                 quiet = infinity | UINT64_C(1) << (type.mantissa - 1);
+  const uint64_t odd[] = {0,     sign,         infinity,     sign | infinity,
+                          quiet, sign | quiet, infinity + 1, sign | (quiet + 1),
+                          1,     sign | 1};
+  const size_t size = (size_t)type.size, count = (size_t)(g.m * g.n);
+  std::vector<uint64_t> result(count * size / 8), expected(count * size / 8);
+  for (size_t e = 0; e < count; e++) {
+    uint64_t x = random_bits(&random) & (2 * sign - 1);
+    if (random_below(&random, 40) == 0) x = odd[random_below(&random, 10)];
+    memcpy((char *)result.data() + e * size, &x, size);
+    if ((x & ~sign) > infinity) x = quiet;
+    if ((x & ~sign) == 0) x = 0;
+    memcpy((char *)expected.data() + e * size, &x, size);
+  }
+  const bool right = mmci_cuda_settle(nullptr, &g, result.data(), &error) == MMC_OK;
+  expect(right && result == expected, "a settled result without gaps", g.dtype, g.m, 1, g.n, seed);
+}
+
 static void try_copy(uint64_t seed) {
   uint64_t random = seed;
   mmci_error error = {};
@@ -384,6 +418,7 @@ int main(int argc, char **argv) {
     try_thin(seed + (uint64_t)t);
     try_integers(seed + (uint64_t)t);
     try_ordered(seed + (uint64_t)t);
+    try_settle(seed + (uint64_t)t);
     try_checked(seed + (uint64_t)t);
     try_copy(seed + (uint64_t)t);
     try_resize(seed + (uint64_t)t);

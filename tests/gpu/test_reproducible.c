@@ -1,6 +1,7 @@
 /* test_reproducible.c: reproducible products on a device have the bits of plain loops on the host,
  * whatever their size, layouts and batch, added to what is there or not; those of 16 bits have the
- * bits of each row alone. Of large results some rows are compared. */
+ * bits of each row alone. Of large results some rows are compared. Chains as one call have those of
+ * their products, by every kernel for them. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -185,6 +186,167 @@ static void try_product(const target *on, mmci_queue *queue, mmci_gemm gemm, int
   free(before);
 }
 
+/* ---- chains as one call -------------------------------------------------------------------- */
+
+enum { FACTORS_MOST = 5, NODES_MOST = 2 * FACTORS_MOST - 1 };
+
+typedef struct chain {
+  mmci_group group;
+  mmci_form forms[FACTORS_MOST];
+  mmci_group_product products[FACTORS_MOST - 1];
+  matrix nodes[NODES_MOST]; /* factors, then results; that of the last product is the group's */
+} chain;
+
+/* Computes a product of one chain: of 16 bits on the device, whose bits they are, by the kernels
+ * for single products; others by plain loops. */
+static bool compute_alone(const target *on, mmci_queue *queue, const mmci_gemm *gemm,
+                          const matrix *a, const matrix *b, matrix *to) {
+  if (mmc_dtype_size(gemm->dtype) != 2) {
+    mmci_ref_ordered(gemm, a->host, b->host, to->host);
+    return true;
+  }
+  mmci_error error = {0};
+  mmci_kernel *kernel = NULL;
+  const bool fine =
+      expect_ok(on->ops->prepare(on->device, gemm, &kernel, &error), &error, "prepare") &&
+      expect_ok(on->ops->enqueue(queue, kernel, a->device, b->device, to->device, &error), &error,
+                "enqueue") &&
+      copy(on, queue, to, false);
+  if (kernel != NULL) on->ops->release(kernel);
+  return fine;
+}
+
+/* Computes chain number i product by product, and compares all of its result. */
+static bool chain_is_right(const target *on, mmci_queue *queue, const chain *x, int64_t i,
+                           uint64_t *random) {
+  const mmc_dtype dtype = x->group.dtype;
+  const size_t size = mmc_dtype_size(dtype);
+  const int32_t n = x->group.n, last = n + x->group.count - 1;
+  matrix own[NODES_MOST] = {0};
+  bool fine = true;
+  for (int32_t p = 0; p < x->group.count && fine; p++) {
+    const mmci_group_product *step = &x->products[p];
+    const int32_t sides[] = {step->left, step->right};
+    matrix operands[2];
+    for (int t = 0; t < 2; t++) {
+      operands[t] = sides[t] < n ? x->nodes[sides[t]] : own[sides[t]];
+      const size_t offset = sides[t] < n ? (size_t)(i * x->forms[sides[t]].stride) * size : 0;
+      operands[t].host += offset;
+      operands[t].device = (char *)operands[t].device + offset;
+    }
+    const mmci_gemm gemm = {.dtype = dtype,
+                            .precision = MMCI_REPRODUCIBLE,
+                            .m = step->m,
+                            .k = step->k,
+                            .n = step->n,
+                            .a = operands[0].form,
+                            .b = operands[1].form,
+                            .ldc = step->n,
+                            .batch = 1};
+    fine = make(on, dtype, step->m, step->n, 1, false, 0, random, &own[n + p]);
+    own[n + p].form.conj = false;
+    fine = fine && compute_alone(on, queue, &gemm, &operands[0], &operands[1], &own[n + p]);
+  }
+  const int64_t rows = x->products[last - n].m, cols = x->products[last - n].n;
+  for (int64_t r = 0; r < rows && fine; r++)
+    fine = memcmp(x->nodes[last].host + (size_t)(i * x->group.c_stride + r * x->group.ldc) * size,
+                  own[last].host + (size_t)(r * cols) * size, (size_t)cols * size) == 0;
+  for (int32_t p = n; p <= last; p++) release(on, &own[p]);
+  return fine;
+}
+
+/* Draws a chain from left to right that the kernel of a variant takes; squares have sides that have
+ * a kernel of their own. */
+static bool draw_chain(const target *on, mmc_dtype dtype, int variant, uint64_t *random, chain *x) {
+  enum { SQUARES = 6, TILES = 7 };
+  static const int64_t SIDES[] = {4, 8, 12, 16, 32, 64};
+  const int32_t n = (int32_t)(2 + random_below(random, FACTORS_MOST - 1));
+  const int64_t side = SIDES[random_below(random, 6)], batch = 2 + random_below(random, 300),
+                most = random_below(random, 2) == 0 ? 20 : 60;
+  const bool tight = variant == SQUARES || variant == TILES;
+  int64_t dims[FACTORS_MOST + 1];
+  for (int32_t d = 0; d <= n; d++)
+    dims[d] = variant == SQUARES ? side : 1 + random_below(random, most);
+  bool fine = true;
+  for (int32_t f = 0; f < n && fine; f++) {
+    fine = make(on, dtype, dims[f], dims[f + 1], batch, !tight && random_below(random, 2) == 1,
+                tight ? 0 : random_below(random, 3), random, &x->nodes[f]);
+    if (!mmci_dtype_is_complex(dtype)) x->nodes[f].form.conj = false;
+    x->forms[f] = x->nodes[f].form;
+    if (f > 0)
+      x->products[f - 1] =
+          (mmci_group_product){dims[0], dims[f], dims[f + 1], f == 1 ? 0 : n + f - 2, f};
+  }
+  matrix *c = &x->nodes[2 * n - 2];
+  fine = fine && make(on, dtype, dims[0], dims[n], batch, false,
+                      tight ? 0 : random_below(random, 3), random, c);
+  x->group = (mmci_group){.dtype = dtype,
+                          .precision = MMCI_REPRODUCIBLE,
+                          .batch = batch,
+                          .n = n,
+                          .count = n - 1,
+                          .forms = x->forms,
+                          .products = x->products,
+                          .ldc = c->form.ld,
+                          .c_stride = c->form.stride,
+                          .variant = variant};
+  return fine;
+}
+
+/* Says whether the kernel took the chain. */
+static bool try_chain(const target *on, mmci_queue *queue, mmc_dtype dtype, int variant,
+                      uint64_t *random) {
+  chain x = {0};
+  mmci_error error = {0};
+  mmci_group_kernel *kernel = NULL;
+  bool fine = draw_chain(on, dtype, variant, random, &x);
+  const int32_t n = x.group.n, last = 2 * n - 2;
+  const bool taken = fine && on->ops->group_supports(on->device, &x.group);
+  const void *operands[FACTORS_MOST] = {NULL};
+  for (int32_t f = 0; f < n && fine; f++) {
+    operands[f] = x.nodes[f].device;
+    fine = copy(on, queue, &x.nodes[f], true);
+  }
+  if (taken && fine) {
+    fine = expect_ok(on->ops->group_prepare(on->device, &x.group, &kernel, &error), &error,
+                     "group_prepare") &&
+           expect_ok(on->ops->group_enqueue(queue, kernel, operands, x.nodes[last].device, &error),
+                     &error, "group_enqueue") &&
+           copy(on, queue, &x.nodes[last], false);
+    for (int64_t i = 0; i < x.group.batch && fine; i += 1 + random_below(random, 100))
+      if (!expect(chain_is_right(on, queue, &x, i, random), "bits of a chain")) {
+        printf("  %s, %d products, variant %d, chain %" PRId64 "\n", mmc_dtype_name(dtype),
+               x.group.count, variant, i);
+        fine = false;
+      }
+  }
+  if (kernel != NULL) on->ops->group_release(kernel);
+  for (int t = 0; t < NODES_MOST; t++) release(on, &x.nodes[t]);
+  return taken;
+}
+
+static void try_chains(const target *on, mmci_queue *queue, uint64_t *random) {
+  enum { ANY, GENERAL, TENSOR = 4, PACKS, SQUARES, TILES, NONE };
+  static const struct {
+    mmc_dtype dtype;
+    int variants[5];
+  } KINDS[] = {{MMC_F32, {GENERAL, PACKS, SQUARES, TILES, ANY}},
+               {MMC_F64, {GENERAL, PACKS, ANY, NONE}},
+               {MMC_C64, {GENERAL, PACKS, ANY, NONE}},
+               {MMC_C128, {GENERAL, PACKS, ANY, NONE}},
+               {MMC_F16, {TENSOR, ANY, NONE}},
+               {MMC_BF16, {TENSOR, ANY, NONE}}};
+  for (size_t t = 0; t < sizeof KINDS / sizeof *KINDS; t++)
+    for (int v = 0; v < 5 && KINDS[t].variants[v] != NONE; v++) {
+      const int rounds = on->small ? 4 : 20;
+      int taken = 0;
+      for (int round = 0; round < rounds; round++)
+        taken += try_chain(on, queue, KINDS[t].dtype, KINDS[t].variants[v], random);
+      if (mmc_dtype_size(KINDS[t].dtype) != 2) /* these need tensor cores */
+        expect(2 * taken >= rounds, "chains that a kernel takes");
+    }
+}
+
 static void tests(const target *on) {
   static const mmc_dtype dtypes[] = {MMC_F32, MMC_F64, MMC_C64, MMC_C128, MMC_F16, MMC_BF16};
   mmci_queue *queue = NULL;
@@ -219,6 +381,7 @@ static void tests(const target *on) {
         .batch = random_below(&random, 3) == 0 ? 2 + random_below(&random, 6) : 1};
     try_product(on, queue, gemm, 3, &random);
   }
+  try_chains(on, queue, &random);
   on->ops->queue_close(queue);
 }
 

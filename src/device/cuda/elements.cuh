@@ -41,7 +41,8 @@ static __device__ __forceinline__ mmci_complex<Real> mmci_add(mmci_complex<Real>
   return {a.re + b.re, a.im + b.im};
 }
 
-/* A term of a sum: one rounding for both, as reproducible sums have it, where that is defined. */
+/* A term of a sum as reproducible sums have it, where nothing is turned: multiplied and added with
+ * one rounding, of complex numbers one after the other. */
 static __device__ __forceinline__ void mmci_fuse_product(float &sum, float a, float b) {
   sum = fmaf(a, b, sum);
 }
@@ -52,7 +53,10 @@ template <typename Real>
 static __device__ __forceinline__ void mmci_fuse_product(mmci_complex<Real> &sum,
                                                          mmci_complex<Real> a,
                                                          mmci_complex<Real> b) {
-  mmci_add_product(sum, a, b);
+  mmci_fuse_product(sum.re, a.re, b.re);
+  mmci_fuse_product(sum.re, -a.im, b.im);
+  mmci_fuse_product(sum.im, a.re, b.im);
+  mmci_fuse_product(sum.im, a.im, b.re);
 }
 
 /* Lets zeros be +0 and NaN the positive quiet one without a payload. */
@@ -73,6 +77,16 @@ static __device__ __forceinline__ double mmci_settled(double x) {
 template <typename Real>
 static __device__ __forceinline__ mmci_complex<Real> mmci_settled(mmci_complex<Real> x) {
   return {mmci_settled(x.re), mmci_settled(x.im)};
+}
+
+/* Returns what is stored of a sum, or four: as it is, or a reproducible result. */
+static __device__ __forceinline__ float mmci_result_of(float x, bool in_order) {
+  return in_order ? mmci_settled(x) : x;
+}
+static __device__ __forceinline__ float4 mmci_result_of(const float4 &x, bool in_order) {
+  return in_order ? make_float4(mmci_settled(x.x), mmci_settled(x.y), mmci_settled(x.z),
+                                mmci_settled(x.w))
+                  : x;
 }
 
 template <typename Real>
@@ -113,6 +127,7 @@ struct mmci_bool_element {
 struct mmci_f16_element {
   typedef uint16_t Stored;
   typedef float Sum;
+  static constexpr uint16_t INFINITE = 0x7c00, QUIET = 0x7e00; /* bits of infinity and of a NaN */
 #ifdef MMCI_EMULATE_CUDA
   static float read(Stored stored, bool) {
     return mmci_f16_to_f32(stored);
@@ -133,6 +148,7 @@ struct mmci_f16_element {
 struct mmci_bf16_element {
   typedef uint16_t Stored;
   typedef float Sum;
+  static constexpr uint16_t INFINITE = 0x7f80, QUIET = 0x7fc0;
 #ifdef MMCI_EMULATE_CUDA
   static float read(Stored stored, bool) {
     return mmci_bf16_to_f32(stored);
@@ -160,6 +176,13 @@ struct mmci_bf16_element {
     return CALL(mmci_complex_element<float>); \
   case MMC_C128:                              \
     return CALL(mmci_complex_element<double>);
+
+/* Lets a zero of 16 bits be +0 and a NaN the positive quiet one without a payload. */
+template <typename Element>
+static __device__ __forceinline__ uint16_t mmci_settled_half(uint16_t x) {
+  const uint16_t magnitude = (uint16_t)(x & 0x7fff);
+  return magnitude > Element::INFINITE ? Element::QUIET : magnitude == 0 ? (uint16_t)0 : x;
+}
 
 /* Returns CALL(Element) for the element of dtype, or says in error that there is none. */
 #define MMCI_FOR_ELEMENT(dtype, error, CALL) \

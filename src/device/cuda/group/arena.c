@@ -3,9 +3,12 @@
 #include "device/cuda/group/group.h"
 
 bool mmci_arena_is_small(const mmci_group *chain) {
+  const int64_t side = chain->precision == MMCI_REPRODUCIBLE && chain->count == 1
+                           ? MMCI_GROUP_ALONE_SIDE
+                           : MMCI_GROUP_SIDE;
   for (int s = 0; s < chain->count; s++) {
     const mmci_group_product *x = &chain->products[s];
-    if (x->m > MMCI_GROUP_SIDE || x->k > MMCI_GROUP_SIDE || x->n > MMCI_GROUP_SIDE) return false;
+    if (x->m > side || x->k > side || x->n > side) return false;
   }
   return true;
 }

@@ -19,7 +19,8 @@ typedef struct mmci_place {
 /* Operands are loaded all at first; while the product before is computed; or when needed. */
 typedef enum mmci_hurry { MMCI_EAGER, MMCI_AHEAD, MMCI_LATE } mmci_hurry;
 
-/* Says whether no dimension of a product exceeds MMCI_GROUP_SIDE. */
+/* Says whether no dimension of a product exceeds MMCI_GROUP_SIDE, or MMCI_GROUP_ALONE_SIDE where it
+ * is a reproducible one on its own. */
 bool mmci_arena_is_small(const mmci_group *chain);
 /* Says whether a chain is small and has 1 to `most` products, and no factors beside theirs. */
 bool mmci_arena_takes(const mmci_group *chain, int most);

@@ -6,7 +6,9 @@
 #include <stdint.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "device/cuda/cuda_device.h"
+#include "device/cuda/element_bytes.h"
 #include "device/cuda/group/arena.h"
 #include "device/cuda/group/fused.h"
 #include "device/cuda/group/fused_half.h"
@@ -74,8 +76,6 @@ static mmci_group_limits limits_of(const mmci_device *device) {
 
 static bool is_sound(const mmci_group *chain) {
   if (chain->rule.semiring != MMC_PLUS_TIMES) return false;
-  if (chain->precision == MMCI_REPRODUCIBLE && chain->dtype != MMC_F32 && chain->dtype != MMC_F64)
-    return false;
   if (chain->n < 1 || chain->count < 1 || chain->batch < 1 || chain->ldc < 1 ||
       (unsigned)chain->dtype > MMC_BF16 || chain->variant < 0 || chain->variant >= VARIANTS)
     return false;
@@ -221,6 +221,40 @@ static kind choose_fused(const mmci_group *chain, mmci_group_kernel *kernel) {
   return mmci_fused_describe(chain, multiprocessors, &kernel->fused) ? FUSED : NO_KERNEL;
 }
 
+/* Takes the kind where its variant is asked for; where none is, if it is the first one that fits or
+ * predicted to be faster than the one before. */
+static void offer(const mmci_cuda_model *model, const mmci_group *chain, kind kind, int variant,
+                  mmci_group_kernel *kernel) {
+  double us = predicted_us(model, chain, kernel);
+  if (chain->variant == variant || (chain->variant == 0 && kernel->kind == NO_KERNEL))
+    kernel->kind = kind;
+  else if (chain->variant == 0)
+    consider(model, chain, kind, &us, kernel);
+}
+
+/* Fills in the kind among the kernels whose sums are reproducible; in the others lanes share a sum,
+ * or it begins at another k. Complex sums have the order of terms of a result that is not turned.
+ */
+static void choose_in_order(const mmci_cuda_model *model, const mmci_group *chain,
+                            mmci_group_kernel *kernel) {
+  const bool turned = chain->turned && mmci_dtype_is_complex(chain->dtype);
+  kernel->kind = NO_KERNEL;
+  if (!mmci_arena_is_small(chain) || turned) return;
+  if (mmci_cuda_element_bytes(chain->dtype) == 2) {
+    if (plan_tensor(chain, kernel)) offer(model, chain, TENSOR, VARIANT_TENSOR, kernel);
+    return;
+  }
+  if (mmci_general_plan(&kernel->limits, chain, &kernel->general)) {
+    offer(model, chain, GENERAL, VARIANT_GENERAL, kernel);
+    kernel->side = squares_side(chain);
+    if (kernel->side != 0) offer(model, chain, SQUARES, VARIANT_SQUARES, kernel);
+  }
+  if (chain->batch == 1) return;
+  if (mmci_tiles_plan(chain, &kernel->tiles)) offer(model, chain, TILES, VARIANT_TILES, kernel);
+  if (mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
+    offer(model, chain, PACKS, VARIANT_PACKS, kernel);
+}
+
 /* Fills in the kind, and what it needs. */
 static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
                         mmci_group_kernel *kernel) {
@@ -231,11 +265,8 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
     kernel->kind = NOTHING;
     return;
   }
-  if (chain->precision == MMCI_REPRODUCIBLE) { /* the others have orders of their own */
-    const bool asked = chain->variant == VARIANT_GENERAL || chain->variant == 0;
-    const bool takes = asked && mmci_arena_is_small(chain) &&
-                       mmci_general_plan(&kernel->limits, chain, &kernel->general);
-    kernel->kind = takes ? GENERAL : NO_KERNEL;
+  if (chain->precision == MMCI_REPRODUCIBLE) {
+    choose_in_order(model, chain, kernel);
     return;
   }
   if (chain->variant == VARIANT_FUSED || !mmci_arena_is_small(chain)) {
@@ -314,7 +345,10 @@ double mmci_cuda_chain_seconds(const mmci_device *device, const mmci_group *chai
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 static void fill_squares(const mmci_group *chain, mmci_squares *squares) {
-  *squares = (mmci_squares){.c_stride = chain->c_stride, .batch = chain->batch, .n = chain->n};
+  *squares = (mmci_squares){.c_stride = chain->c_stride,
+                            .batch = chain->batch,
+                            .n = chain->n,
+                            .in_order = chain->precision == MMCI_REPRODUCIBLE};
   for (int i = 0; i < chain->n; i++) squares->stride[i] = chain->forms[i].stride;
 }
 

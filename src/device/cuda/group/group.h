@@ -29,7 +29,8 @@ extern "C" {
 #endif
 
 enum {
-  MMCI_GROUP_SIDE = 128, /* no dimension exceeds this */
+  MMCI_GROUP_SIDE = 128,       /* no dimension exceeds this */
+  MMCI_GROUP_ALONE_SIDE = 256, /* ... but those of a reproducible product on its own, this */
   MMCI_GENERAL_PRODUCTS = 16,
   MMCI_GENERAL_LOADS = 32,
   MMCI_PACKS_PRODUCTS = 20,
@@ -133,6 +134,7 @@ typedef struct mmci_packs {
   uint32_t chain_elements;        /* elements of a chain's part of the arena */
   uint16_t m, n;                  /* rows and columns of the result */
   bool c_gathered, c_tight;
+  bool in_order; /* the result is a reproducible one */
   uint8_t count, loads_first, loads;
   uint8_t lanes; /* lanes that share a chain: 1 to 32, a power of two */
   uint8_t warps; /* warps of a block */
@@ -183,6 +185,7 @@ typedef struct mmci_tensor {
   uint32_t c_at, c_magic, c_words; /* where the result lies; c_magic divides by c_across */
   uint16_t c_pitch, c_across;      /* words of a line */
   bool c_gathered, late;           /* late: operands are loaded when they are needed */
+  bool in_order;                   /* the result is a reproducible one */
   bool small;                      /* no strip is wider than two tiles */
   uint8_t c_word;                  /* elements that are written at once: 8 or 1 */
   uint8_t count, loads_first, loads;
@@ -220,6 +223,7 @@ typedef struct mmci_tiles {
   uint16_t c_across;
   uint8_t c_word; /* elements that are written at once: 4 or 1 */
   bool c_gathered;
+  bool in_order;   /* the result is a reproducible one */
   uint8_t n, size; /* size: one of those that tiles.cu has, by number */
 } mmci_tiles;
 
@@ -284,6 +288,7 @@ typedef struct mmci_squares {
   float *c;
   int64_t c_stride, batch;
   int n;
+  bool in_order; /* the result is a reproducible one */
 } mmci_squares;
 
 bool mmci_squares_has(int64_t side);

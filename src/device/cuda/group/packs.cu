@@ -7,7 +7,7 @@
  * Launch a 1-D grid of the batch; warps know nothing of each other
  * Traffic each operand read once, the result written once, by neighbouring lanes
  * Idea   over general.cu: no lane is idle because a chain is smaller than a warp, and nothing is
- *        padded */
+ *        padded. Sums are reproducible ones */
 #include "device/cuda/group/group_kernels.cuh"
 
 #include "device/cuda/elements.cuh"
@@ -67,6 +67,12 @@ static __device__ __forceinline__ void load_operand(const mmci_packs_load &l, in
   }
 }
 
+template <typename Element>
+static __device__ __forceinline__ typename Element::Stored result(typename Element::Sum sum,
+                                                                  bool in_order) {
+  return Element::write(in_order ? mmci_settled(sum) : sum);
+}
+
 /* Writes the results of `there` chains. */
 template <typename Element>
 static __device__ __forceinline__ void store_results(const mmci_packs &p, uint32_t place,
@@ -82,7 +88,7 @@ static __device__ __forceinline__ void store_results(const mmci_packs &p, uint32
     c += first * matrix;
 #pragma unroll 4
     for (uint32_t x = lane; x < all; x += WARP)
-      c[x] = Element::write(arena[x + quotient(x, p.c_magic) * gap]);
+      c[x] = result<Element>(arena[x + quotient(x, p.c_magic) * gap], p.in_order);
     return;
   }
 #pragma unroll 2
@@ -91,7 +97,7 @@ static __device__ __forceinline__ void store_results(const mmci_packs &p, uint32
                    line = quotient(rest, p.c_line_magic), at = rest - line * n;
     Stored *to = p.c_gathered ? static_cast<Stored *const *>(p.c)[first + chain]
                               : c + (first + chain) * p.c_stride;
-    to[line * p.ldc + at] = Element::write(arena[chain * p.chain_elements + rest]);
+    to[line * p.ldc + at] = result<Element>(arena[chain * p.chain_elements + rest], p.in_order);
   }
 }
 
@@ -124,7 +130,7 @@ static __device__ __forceinline__ void multiply_tiles(const mmci_packs_product &
 #pragma unroll
       for (int i = 0; i < HEIGHT; i++)
 #pragma unroll
-        for (int j = 0; j < WIDTH; j++) mmci_add_product(sums[i][j], left[i], right[j]);
+        for (int j = 0; j < WIDTH; j++) mmci_fuse_product(sums[i][j], left[i], right[j]);
     }
 #pragma unroll
     for (int i = 0; i < HEIGHT; i++)

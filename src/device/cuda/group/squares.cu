@@ -7,11 +7,16 @@
  * tiles  s = 16, 32, 64: tiles of HEIGHT x WIDTH in registers, the product in padded shared memory;
  *        lanes lie so that i, i^1 or i, i^2 read the same 16 bytes of either operand. The
  *        product's columns lie there in swapped pairs: what is stored at once is in neighbouring
- *        registers, so sums and elements of the right operand that meet are in different banks
+ *        registers, so sums and elements of the right operand that meet are in different banks.
+ *        The first factor's are swapped as well, so that all sums run from the first k to the last
  *
  * Layout   tight row-major factors and result, 16-byte aligned; chains apart by multiples of that
- * Traffic  each factor is read once, the result is written once */
+ * Traffic  each factor is read once, the result is written once
+ * Idea     sums are reproducible ones: chains of fused multiply-adds from the first k to the last
+ */
 #include "device/cuda/group/group_kernels.cuh"
+
+#include "device/cuda/elements.cuh"
 
 enum { WARP = 32, FOUR_CHAIN_THREADS = 256 };
 
@@ -33,10 +38,10 @@ static __device__ __forceinline__ float4 times_quad(const float4 &x, const float
 #pragma unroll
   for (int k = 0; k < 4; k++) {
     const float v = part(x, k);
-    y.x += v * __shfl_sync(~0u, row.x, k, 4);
-    y.y += v * __shfl_sync(~0u, row.y, k, 4);
-    y.z += v * __shfl_sync(~0u, row.z, k, 4);
-    y.w += v * __shfl_sync(~0u, row.w, k, 4);
+    mmci_fuse_product(y.x, v, __shfl_sync(~0u, row.x, k, 4));
+    mmci_fuse_product(y.y, v, __shfl_sync(~0u, row.y, k, 4));
+    mmci_fuse_product(y.z, v, __shfl_sync(~0u, row.z, k, 4));
+    mmci_fuse_product(y.w, v, __shfl_sync(~0u, row.w, k, 4));
   }
   return y;
 }
@@ -56,7 +61,8 @@ __global__ void __launch_bounds__(FOUR_CHAIN_THREADS)
 #pragma unroll
   for (int f = 1; f < MMCI_SQUARES_FACTORS; f++)
     if (f < n) v[0] = times_quad(v[0], v[f]);
-  if (chain < e.batch) reinterpret_cast<float4 *>(e.c + c * e.c_stride)[row] = v[0];
+  if (chain < e.batch)
+    reinterpret_cast<float4 *>(e.c + c * e.c_stride)[row] = mmci_result_of(v[0], e.in_order);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -131,7 +137,7 @@ __global__ void __launch_bounds__(WARPS *WARP)
 #pragma unroll
         for (int i = 0; i < HEIGHT; i++)
 #pragma unroll
-          for (int q = 0; q < 4; q++) y[i][j + q] += x[i][k] * part(b, q);
+          for (int q = 0; q < 4; q++) mmci_fuse_product(y[i][j + q], x[i][k], part(b, q));
       }
 #pragma unroll
     for (int i = 0; i < HEIGHT; i++)
@@ -156,11 +162,16 @@ __global__ void __launch_bounds__(WARPS *WARP)
 #pragma unroll
   for (int w = lane; w < per_warp * words; w += WARP)
     if (w / words < there)
-      *reinterpret_cast<float4 *>(to + w / words * e.c_stride + w % words * 4) =
-          *reinterpret_cast<const float4 *>(mine + w / words * pitch + w % words * 4);
+      *reinterpret_cast<float4 *>(to + w / words * e.c_stride + w % words * 4) = mmci_result_of(
+          *reinterpret_cast<const float4 *>(mine + w / words * pitch + w % words * 4), e.in_order);
 }
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
+
+/* Swaps the columns of both pairs. */
+static __device__ __forceinline__ float4 swapped(const float4 &x) {
+  return make_float4(x.y, x.x, x.w, x.z);
+}
 
 template <int SIDE, int HEIGHT, int WIDTH, int PER_BLOCK, int BUFFERS>
 struct TilesShape {
@@ -194,13 +205,13 @@ __global__ void __launch_bounds__(TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUF
   float *x = reinterpret_cast<float *>(memory) + (int)(threadIdx.x / lanes) * Shape::floats;
   float *buffers = x + SIDE * pitch;
   mmci_follow_previous();
+  auto place_of = [&](int w) { return x + w / (SIDE / 4) * pitch + w % (SIDE / 4) * 4; };
   auto load = [&](int f) {
     const float *from = e.data[f] + c * e.stride[f];
     float *to = buffers + (f + BUFFERS - 1) % BUFFERS * (SIDE * SIDE);
 #pragma unroll
     for (int w = t; w < SIDE * SIDE / 4; w += lanes)
-      mmci_copy_async(f == 0 ? x + w / (SIDE / 4) * pitch + w % (SIDE / 4) * 4 : to + w * 4,
-                      from + w * 4);
+      mmci_copy_async(f == 0 ? place_of(w) : to + w * 4, from + w * 4);
   };
   load(0);
 #pragma unroll
@@ -212,12 +223,15 @@ __global__ void __launch_bounds__(TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUF
 #pragma unroll 1
   for (int f = 1; f < n; f++) {
     mmci_copy_async_wait<BUFFERS - 1>();
+    if (f == 1) /* a lane swaps what it has copied */
+#pragma unroll
+      for (int w = t; w < SIDE * SIDE / 4; w += lanes) {
+        float4 *at = reinterpret_cast<float4 *>(place_of(w));
+        *at = swapped(*at);
+      }
     chain_wait<lanes>();
     const float *right = buffers + (f - 1) % BUFFERS * (SIDE * SIDE) + col * 4;
     const float *left = x + row * pitch;
-    /* These meet the even and odd columns of x: those of a product are swapped, the first factor's
-     * are not. */
-    const float *even = right + (f > 1 ? SIDE : 0), *odd = right + (f > 1 ? 0 : SIDE);
 #pragma unroll
     for (int i = 0; i < HEIGHT; i++)
 #pragma unroll
@@ -233,15 +247,14 @@ __global__ void __launch_bounds__(TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUF
         float4 b[WIDTH / 4];
 #pragma unroll
         for (int g = 0; g < WIDTH / 4; g++)
-          b[g] = *reinterpret_cast<const float4 *>((d % 2 == 0 ? even : odd) +
-                                                   (k + d / 2 * 2) * SIDE + g * 4 * across);
+          b[g] = *reinterpret_cast<const float4 *>(right + (k + d) * SIDE + g * 4 * across);
 #pragma unroll
         for (int i = 0; i < HEIGHT; i++)
 #pragma unroll
           for (int at = 0; at < WIDTH; at++) {
             /* Rows go to and fro: the last column of one is the first of the next. */
             const int j = i % 2 == 0 ? at : WIDTH - 1 - at;
-            sums[i][j] += part(a[i], d) * part(b[j / 4], j % 4);
+            mmci_fuse_product(sums[i][j], part(a[i], d ^ 1), part(b[j / 4], j % 4));
           }
       }
     }
@@ -253,16 +266,15 @@ __global__ void __launch_bounds__(TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUF
 #pragma unroll
       for (int g = 0; g < WIDTH; g += 4)
         *reinterpret_cast<float4 *>(x + (row + i * down) * pitch + col * 4 + g * across) =
-            make_float4(sums[i][g + 1], sums[i][g], sums[i][g + 3], sums[i][g + 2]);
+            swapped(make_float4(sums[i][g], sums[i][g + 1], sums[i][g + 2], sums[i][g + 3]));
   }
   chain_wait<lanes>();
   if (!works) return;
   float *to = e.c + c * e.c_stride;
 #pragma unroll
   for (int w = t; w < SIDE * SIDE / 4; w += lanes) {
-    const float4 v =
-        *reinterpret_cast<const float4 *>(x + w / (SIDE / 4) * pitch + w % (SIDE / 4) * 4);
-    *reinterpret_cast<float4 *>(to + w * 4) = make_float4(v.y, v.x, v.w, v.z);
+    *reinterpret_cast<float4 *>(to + w * 4) =
+        mmci_result_of(swapped(*reinterpret_cast<const float4 *>(place_of(w))), e.in_order);
   }
 }
 

@@ -7,7 +7,8 @@
  * Launch a 1-D grid that strides over the batch; groups of whole warps
  * Traffic each operand read once, the result written once, 16 bytes at a time where rows allow it
  * Idea   over general.cu: m16n8k16 products with sums in f32, and ldmatrix, which turns operands as
- *        it reads them; a warp computes a strip of 16 rows and up to 64 columns */
+ *        it reads them; a warp computes a strip of 16 rows and up to 64 columns. Sums are those of
+ *        ordered_half.cu: 16 products at a time, from the first k to the last */
 #include "device/cuda/group/tensor_math.cuh"
 
 enum { WARP = 32, TILE = 16, HALF = 8 };
@@ -75,6 +76,15 @@ static __device__ __forceinline__ void load_operand(const mmci_tensor_load &l, i
   }
 }
 
+/* Returns two results: as they are, or reproducible ones. */
+template <typename Element>
+static __device__ __forceinline__ uint32_t result_of(uint32_t pair, bool in_order) {
+  return in_order ? (uint32_t)mmci_settled_half<Element>((uint16_t)pair) |
+                        (uint32_t)mmci_settled_half<Element>((uint16_t)(pair >> 16)) << 16
+                  : pair;
+}
+
+template <typename Element>
 static __device__ __forceinline__ void store_result(const mmci_tensor &t, int64_t chain,
                                                     const uint16_t *arena, uint32_t thread,
                                                     uint32_t threads) {
@@ -86,15 +96,19 @@ static __device__ __forceinline__ void store_result(const mmci_tensor &t, int64_
   if (t.c_word == HALF) {
     for (uint32_t x = thread; x < words; x += threads) {
       const uint32_t line = quotient(x, magic), at = (x - line * across) * HALF;
-      *reinterpret_cast<uint4 *>(c + line * ldc + at) =
-          *reinterpret_cast<const uint4 *>(arena + line * pitch + at);
+      uint4 word = *reinterpret_cast<const uint4 *>(arena + line * pitch + at);
+      word.x = result_of<Element>(word.x, t.in_order);
+      word.y = result_of<Element>(word.y, t.in_order);
+      word.z = result_of<Element>(word.z, t.in_order);
+      word.w = result_of<Element>(word.w, t.in_order);
+      *reinterpret_cast<uint4 *>(c + line * ldc + at) = word;
     }
     return;
   }
 #pragma unroll 2
   for (uint32_t x = thread; x < words; x += threads) {
     const uint32_t line = quotient(x, magic), at = x - line * across;
-    c[line * ldc + at] = arena[line * pitch + at];
+    c[line * ldc + at] = (uint16_t)result_of<Element>(arena[line * pitch + at], t.in_order);
   }
 }
 
@@ -249,7 +263,7 @@ __global__ void __launch_bounds__(WIDEST == 2 ? MMCI_TENSOR_SMALL_THREADS : MMCI
       multiply_product<Element, WIDEST>(p, arena, warp, warps, lane);
     }
     mmci_group_wait((int)group, (int)threads);
-    store_result(t, chain, arena, thread, threads);
+    store_result<Element>(t, chain, arena, thread, threads);
     if (chain + stride < t.batch) mmci_group_wait((int)group, (int)threads);
   }
 }

@@ -6,9 +6,11 @@
  *          factors of side; what a product sums over is padded with zeros to a multiple of four
  * Launch   a 1-D grid of the batch; a warp a chain, or several
  * Traffic  each factor is read once, the result is written once
- * Idea     over squares.cu: shapes need not fill the square, and sums only run as far as they must
- */
+ * Idea     over squares.cu: shapes need not fill the square, and sums only run as far as they must;
+ *          they are reproducible ones */
 #include "device/cuda/group/group_kernels.cuh"
+
+#include "device/cuda/elements.cuh"
 
 enum { WARP = 32 };
 
@@ -80,14 +82,14 @@ static __device__ __forceinline__ void store_result(const mmci_tiles &e, int64_t
     for (uint32_t w = thread; w < words; w += LANES) {
       const uint32_t row = quotient(w, magic), col = (w - row * across) * 4;
       *reinterpret_cast<float4 *>(to + row * e.ldc + col) =
-          *reinterpret_cast<const float4 *>(x + row * pitch + col);
+          mmci_result_of(*reinterpret_cast<const float4 *>(x + row * pitch + col), e.in_order);
     }
     return;
   }
 #pragma unroll 2
   for (uint32_t w = thread; w < words; w += LANES) {
     const uint32_t row = quotient(w, magic), col = w - row * across;
-    to[row * e.ldc + col] = x[row * pitch + col];
+    to[row * e.ldc + col] = mmci_result_of(x[row * pitch + col], e.in_order);
   }
 }
 
@@ -161,7 +163,7 @@ __global__ void __launch_bounds__(Shape::THREADS, BLOCKS)
           for (int at = 0; at < WIDTH; at++) {
             /* Rows go to and fro: the last column of one is the first of the next. */
             const int j = i % 2 == 0 ? at : WIDTH - 1 - at;
-            sums[i][j] += part(a[i], d) * b[j];
+            mmci_fuse_product(sums[i][j], part(a[i], d), b[j]);
           }
       }
     }

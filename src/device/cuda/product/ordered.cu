@@ -4,8 +4,8 @@
  * the sign of zeros; results have +0 and NaN without a payload.
  *
  * Layout any forms, sizes and leading dimensions in 64 bits; edges guarded
- * Launch a 1-D grid that strides over the tiles, 256 threads, PART x PART elements of C each, four
- *        neighbours in every 64 rows and columns; the next DEPTH terms are loaded while others are
+ * Launch a 1-D grid that strides over the tiles, 256 threads, PART x PART elements of C each, 16
+ *        bytes of neighbours in a row of theirs; the next DEPTH terms are loaded while others are
  *        multiplied
  * Traffic 2mkn flops; reads mk ceil(n/TILE) + kn ceil(m/TILE) elements */
 extern "C" {
@@ -22,7 +22,7 @@ static const int64_t MOST_BLOCKS = 1 << 20;
 
 struct OrderedShape {
   int64_t m, k, n, lda, ldb, ldc, batch, a_stride, b_stride, c_stride;
-  bool a_trans, a_conj, a_gathered, b_trans, b_conj, b_gathered, accumulate, turned;
+  bool a_trans, a_conj, a_gathered, b_trans, b_conj, b_gathered, accumulate;
 };
 
 /* ---- sums --------------------------------------------------------------------------------------
@@ -35,15 +35,16 @@ static __device__ __forceinline__ double fuse(double a, double b, double sum) {
   return fma(a, b, sum);
 }
 
-template <typename Real>
-static __device__ __forceinline__ void add_term(Real &sum, Real a, Real b, bool) {
+/* TURNED says that C is the transposed result, whose left operand is b. */
+template <bool TURNED, typename Real>
+static __device__ __forceinline__ void add_term(Real &sum, Real a, Real b) {
   sum = fuse(a, b, sum);
 }
-template <typename Real>
+template <bool TURNED, typename Real>
 static __device__ __forceinline__ void add_term(mmci_complex<Real> &sum, mmci_complex<Real> a,
-                                                mmci_complex<Real> b, bool turned) {
+                                                mmci_complex<Real> b) {
   sum.re = fuse(-a.im, b.im, fuse(a.re, b.re, sum.re));
-  sum.im = turned ? fuse(a.re, b.im, fuse(a.im, b.re, sum.im))
+  sum.im = TURNED ? fuse(a.re, b.im, fuse(a.im, b.re, sum.im))
                   : fuse(a.im, b.re, fuse(a.re, b.im, sum.im));
 }
 
@@ -110,13 +111,17 @@ static __device__ __forceinline__ void store_tile(const Sum *from, bool along_li
   }
 }
 
-/* Returns the place in a tile of element p of those of a thread: four neighbours in every 64. */
+/* Returns the place in a tile of element p of those of a thread: as many neighbours as 16 bytes
+ * have, so that what neighbouring threads read at once lies in different banks. */
+template <typename Sum>
 static __device__ __forceinline__ int place(int lane, int p) {
-  return p / QUAD * QUAD * SIDE + lane * QUAD + p % QUAD;
+  constexpr int NEAR = sizeof(Sum) < 16 ? 16 / (int)sizeof(Sum) : 1;
+  return p / NEAR * NEAR * SIDE + lane * NEAR + p % NEAR;
 }
 
-template <typename Element, int PART, int DEPTH>
-__global__ void __launch_bounds__(THREADS, (PART * sizeof(typename Element::Sum) >= 32 ? 1 : 2))
+template <typename Element, int PART, int DEPTH, bool TURNED>
+__global__ void __launch_bounds__(THREADS,
+                                  (PART * PART * sizeof(typename Element::Sum) > 128 ? 1 : 2))
     ordered_product(OrderedShape s, const void *all_a, const void *all_b,
                     typename Element::Stored *all_c) {
   typedef typename Element::Sum Sum;
@@ -139,7 +144,7 @@ __global__ void __launch_bounds__(THREADS, (PART * sizeof(typename Element::Sum)
     for (int p = 0; p < PART; p++)
 #pragma unroll
       for (int q = 0; q < PART; q++) {
-        const int64_t r = first_row + place(row, p), t = first_col + place(col, q);
+        const int64_t r = first_row + place<Sum>(row, p), t = first_col + place<Sum>(col, q);
         sum[p][q] = Sum{};
         if (s.accumulate && r < s.m && t < s.n) sum[p][q] = Element::read(c[r * s.ldc + t], false);
       }
@@ -162,13 +167,13 @@ __global__ void __launch_bounds__(THREADS, (PART * sizeof(typename Element::Sum)
         Sum left[PART], right[PART];
 #pragma unroll
         for (int p = 0; p < PART; p++) {
-          left[p] = a_tile[d][place(row, p)];
-          right[p] = b_tile[d][place(col, p)];
+          left[p] = a_tile[d][place<Sum>(row, p)];
+          right[p] = b_tile[d][place<Sum>(col, p)];
         }
 #pragma unroll
         for (int p = 0; p < PART; p++)
 #pragma unroll
-          for (int q = 0; q < PART; q++) add_term(sum[p][q], left[p], right[q], s.turned);
+          for (int q = 0; q < PART; q++) add_term<TURNED>(sum[p][q], left[p], right[q]);
       }
       __syncthreads();
     }
@@ -176,7 +181,7 @@ __global__ void __launch_bounds__(THREADS, (PART * sizeof(typename Element::Sum)
     for (int p = 0; p < PART; p++)
 #pragma unroll
       for (int q = 0; q < PART; q++) {
-        const int64_t r = first_row + place(row, p), t = first_col + place(col, q);
+        const int64_t r = first_row + place<Sum>(row, p), t = first_col + place<Sum>(col, q);
         if (r < s.m && t < s.n) c[r * s.ldc + t] = rounded<Element>(sum[p][q]);
       }
   }
@@ -185,15 +190,16 @@ __global__ void __launch_bounds__(THREADS, (PART * sizeof(typename Element::Sum)
 /* ---- launches ----------------------------------------------------------------------------------
  */
 
-template <typename Element, int PART, int DEPTH>
+template <typename Element, int PART, int DEPTH, bool TURNED = false>
 static mmc_status launch_ordered(cudaStream_t stream, const OrderedShape &s, const void *a,
                                  const void *b, void *c, mmci_error *error) {
   constexpr int64_t TILE = SIDE * PART;
   const int64_t tiles = (s.m + TILE - 1) / TILE * ((s.n + TILE - 1) / TILE) * s.batch;
   if (tiles == 0) return MMC_OK;
   const unsigned blocks = (unsigned)(tiles < MOST_BLOCKS ? tiles : MOST_BLOCKS);
-  MMCI_CUDA_TRY(mmci_launch(ordered_product<Element, PART, DEPTH>, dim3(blocks), dim3(THREADS), 0,
-                            stream, s, a, b, static_cast<typename Element::Stored *>(c)));
+  MMCI_CUDA_TRY(mmci_launch(ordered_product<Element, PART, DEPTH, TURNED>, dim3(blocks),
+                            dim3(THREADS), 0, stream, s, a, b,
+                            static_cast<typename Element::Stored *>(c)));
   return MMC_OK;
 }
 
@@ -204,6 +210,14 @@ static mmc_status launch_either(cudaStream_t stream, const OrderedShape &s, cons
   enum { MANY = 1 << 21 };
   return s.batch * s.m * s.n >= MANY ? launch_ordered<Element, LARGE, 16>(stream, s, a, b, c, error)
                                      : launch_ordered<Element, QUAD, 16>(stream, s, a, b, c, error);
+}
+
+template <typename Real, int DEPTH>
+static mmc_status launch_complex(cudaStream_t stream, const OrderedShape &s, bool turned,
+                                 const void *a, const void *b, void *c, mmci_error *error) {
+  typedef mmci_complex_element<Real> Element;
+  return turned ? launch_ordered<Element, QUAD, DEPTH, true>(stream, s, a, b, c, error)
+                : launch_ordered<Element, QUAD, DEPTH>(stream, s, a, b, c, error);
 }
 
 extern "C" mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_gemm *gemm,
@@ -226,17 +240,16 @@ extern "C" mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_
                           y.trans,
                           y.conj,
                           y.gathered,
-                          gemm->accumulate,
-                          gemm->turned};
+                          gemm->accumulate};
   switch (gemm->dtype) {
     case MMC_F32:
       return launch_either<mmci_real_element<float>, 8>(stream, s, a, b, c, error);
     case MMC_F64:
       return launch_either<mmci_real_element<double>, 4>(stream, s, a, b, c, error);
     case MMC_C64:
-      return launch_either<mmci_complex_element<float>, 4>(stream, s, a, b, c, error);
+      return launch_complex<float, 16>(stream, s, gemm->turned, a, b, c, error);
     case MMC_C128:
-      return launch_ordered<mmci_complex_element<double>, 4, 8>(stream, s, a, b, c, error);
+      return launch_complex<double, 8>(stream, s, gemm->turned, a, b, c, error);
     case MMC_F16:
       return launch_either<mmci_f16_element, 8>(stream, s, a, b, c, error);
     case MMC_BF16:
@@ -250,22 +263,47 @@ extern "C" mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_
 /* ---- what other kernels have computed in this order -------------------------------------------
  */
 
-/* Bits of zero and NaN by which a settled number differs from others of its type. */
+/* Bits of zero and NaN by which a settled number differs from others of its type. suspects() says
+ * whether what is in a Quick, a number or two of 16 bits, may have to be settled. */
 template <typename Word>
 struct Bits;
 template <>
 struct Bits<uint64_t> {
+  typedef uint64_t Quick;
   static constexpr uint64_t INFINITY_BITS = 0x7ff0000000000000ull, QUIET = 0x7ff8000000000000ull;
+  static __device__ __forceinline__ bool suspects(uint64_t x) {
+    const uint32_t high = (uint32_t)(x >> 32);
+    return (high & 0x7fffffffu) >= 0x7ff00000u || high == 0x80000000u;
+  }
 };
 template <>
 struct Bits<uint32_t> {
+  typedef uint32_t Quick;
   static constexpr uint32_t INFINITY_BITS = 0x7f800000u, QUIET = 0x7fc00000u;
+  static __device__ __forceinline__ bool suspects(uint32_t x) {
+    return (x & 0x7fffffffu) > INFINITY_BITS || x == 0x80000000u;
+  }
 };
+/* A magnitude above infinity carries into the sign when what infinity lacks of 2^15 - 1 is added,
+ * and a half that is 0 borrows from its sign. */
+static __device__ __forceinline__ bool suspects_halves(uint32_t x, uint32_t above_infinity) {
+  const uint32_t signs = 0x80008000u, minus_zero = x ^ signs;
+  return ((((x & ~signs) + above_infinity) | ((minus_zero - 0x00010001u) & ~minus_zero)) & signs) !=
+         0;
+}
 struct F16Bits {
+  typedef uint32_t Quick;
   static constexpr uint16_t INFINITY_BITS = 0x7c00, QUIET = 0x7e00;
+  static __device__ __forceinline__ bool suspects(uint32_t x) {
+    return suspects_halves(x, 0x03ff03ffu);
+  }
 };
 struct Bf16Bits {
+  typedef uint32_t Quick;
   static constexpr uint16_t INFINITY_BITS = 0x7f80, QUIET = 0x7fc0;
+  static __device__ __forceinline__ bool suspects(uint32_t x) {
+    return suspects_halves(x, 0x007f007fu);
+  }
 };
 
 /* Lets zeros be +0 and NaN the positive quiet one; says whether the number has become another. */
@@ -278,7 +316,7 @@ static __device__ __forceinline__ bool settle(Word &x) {
   return x != before;
 }
 
-enum { SETTLED = 4 }; /* parts of a thread */
+enum { SETTLED = 4, PART_BYTES = 16 }; /* parts of a thread, and their bytes */
 
 /* Matrices are batch x rows lines of cols words. What is right already is not written. A thread
  * takes as many neighbours as 16 bytes have where lines begin at multiples of 16 bytes. */
@@ -302,32 +340,44 @@ __global__ void __launch_bounds__(THREADS)
   }
 }
 
+/* Settles numbers, and writes those that have become others. */
+template <typename Word, typename Type, int COUNT>
+static __device__ void settle_numbers(void *place) {
+  Word *numbers = static_cast<Word *>(place);
+  for (int e = 0; e < COUNT; e++) {
+    Word x = numbers[e];
+    if (settle<Word, Type>(x)) numbers[e] = x;
+  }
+}
+
 /* The same of words without gaps, with some reads of a thread under way at once, and no divisions,
- * which take longer than memory does. */
-template <typename Word, typename Type, int EACH>
-__global__ void __launch_bounds__(THREADS) settle_words(int64_t count, Word *c) {
-  struct alignas(EACH * sizeof(Word)) Part {
-    Word x[EACH];
+ * which take longer than memory does. It begins with the last words, which are those that the
+ * product wrote last and that are still in the L2. */
+template <typename Word, typename Type>
+__global__ void __launch_bounds__(THREADS) settle_words(int64_t count, void *c) {
+  typedef typename Type::Quick Quick;
+  struct alignas(PART_BYTES) Part {
+    Quick x[PART_BYTES / sizeof(Quick)];
   };
-  const int64_t first = (int64_t)blockIdx.x * (SETTLED * THREADS) + threadIdx.x;
-  Part *parts = reinterpret_cast<Part *>(c) + first;
+  const int64_t first = (int64_t)(gridDim.x - 1 - blockIdx.x) * (SETTLED * THREADS) + threadIdx.x;
+  Part *parts = static_cast<Part *>(c) + first;
   Part part[SETTLED] = {};
 #pragma unroll
   for (int p = 0; p < SETTLED; p++)
     if (first + p * THREADS < count) part[p] = parts[p * THREADS];
 #pragma unroll
   for (int p = 0; p < SETTLED; p++) {
-    bool changed = false;
+    bool suspect = false;
 #pragma unroll
-    for (int e = 0; e < EACH; e++) changed |= settle<Word, Type>(part[p].x[e]);
-    if (changed) parts[p * THREADS] = part[p];
+    for (const Quick x : part[p].x) suspect |= Type::suspects(x);
+    if (suspect) settle_numbers<Word, Type, PART_BYTES / sizeof(Word)>(parts + p * THREADS);
   }
 }
 
 template <typename Word, typename Type>
 static mmc_status launch_settle(cudaStream_t stream, const mmci_gemm *gemm, void *c,
                                 mmci_error *error) {
-  constexpr int EACH = 16 / sizeof(Word);
+  constexpr int EACH = PART_BYTES / sizeof(Word);
   const int64_t most = 1 << 16;
   int64_t rows = gemm->m, cols = gemm->n, ld = gemm->ldc, batch = gemm->batch > 1 ? gemm->batch : 1;
   const int64_t stride = batch > 1 ? gemm->c_stride : 0;
@@ -348,8 +398,7 @@ static mmc_status launch_settle(cudaStream_t stream, const mmci_gemm *gemm, void
   Word *words = static_cast<Word *>(c);
   if (rows == 1 && batch == 1 && parts && count <= SETTLED * THREADS * (int64_t)INT32_MAX) {
     const dim3 all((unsigned)((count + SETTLED * THREADS - 1) / (SETTLED * THREADS)));
-    MMCI_CUDA_TRY(
-        mmci_launch(settle_words<Word, Type, EACH>, all, dim3(THREADS), 0, stream, count, words));
+    MMCI_CUDA_TRY(mmci_launch(settle_words<Word, Type>, all, dim3(THREADS), 0, stream, count, c));
     return MMC_OK;
   }
   if (parts)

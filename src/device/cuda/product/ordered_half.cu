@@ -78,11 +78,9 @@ static __device__ __forceinline__ void multiply(float (&sum)[4], const uint32_t 
 
 struct F16 : mmci_f16_element {
   static constexpr bool IS_BF16 = false;
-  static constexpr uint16_t QUIET = 0x7e00;
 };
 struct Bf16 : mmci_bf16_element {
   static constexpr bool IS_BF16 = true;
-  static constexpr uint16_t QUIET = 0x7fc0;
 };
 
 /* ---- tiles -------------------------------------------------------------------------------------
@@ -194,10 +192,8 @@ __global__ void __launch_bounds__(THREADS)
         for (int e = 0; e < 4; e++) {
           const int64_t row = first_row + top + 16 * p + g + 8 * (e / 2),
                         col = first_col + left + 8 * q + 2 * t + e % 2;
-          const float x = sum[p][q][e];
-          uint16_t to = x == x ? Element::write(x) : Element::QUIET;
-          if ((to & 0x7fff) == 0) to = 0;
-          if (row < s.m && col < s.n) c[row * s.ldc + col] = to;
+          if (row < s.m && col < s.n)
+            c[row * s.ldc + col] = mmci_settled_half<Element>(Element::write(sum[p][q][e]));
         }
   }
 }

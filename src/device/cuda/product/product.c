@@ -6,8 +6,9 @@
  * of sliced_k.h, from 31 on. A batch is one strided call, without variants. Faithful f32 products
  * that are large enough go to emulated.c as variant 0, f64 ones and integers to residues.c,
  * reproducible ones to ordered.cu, or where they are large to whole tiles of large_tile.h, which
- * add up in the same order, and those of few elements to thin.cu. Products over semirings, batches
- * too, go to semiring.cu. What cuBLAS cannot say goes to plain.cu.
+ * add up in the same order, as kernels for groups do, to which batches of small ones go, and those
+ * of few elements to thin.cu. Products over semirings, batches too, go to semiring.cu. What cuBLAS
+ * cannot say goes to plain.cu.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -47,6 +48,7 @@ typedef enum kind {
   ORDERED_TILES,
   ORDERED_COMPLEX,
   ORDERED_HALF,
+  ORDERED_GROUP,
   IN_ORDER,
   CUBLAS_BATCH,
   CUBLAS,
@@ -86,6 +88,7 @@ struct mmci_kernel {
   mmci_large_tile *large_tile;           /* LARGE_TILE, ORDERED_TILES */
   mmci_sliced_k sliced_k;                /* SLICED_K */
   mmci_in_order *in_order;               /* IN_ORDER */
+  mmci_group_kernel *group;              /* ORDERED_GROUP */
   mmci_complex_product *complex_product; /* ORDERED_COMPLEX, FAITHFUL_COMPLEX */
 };
 
@@ -248,6 +251,7 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
     case ORDERED_TILES:
     case ORDERED_COMPLEX:
     case ORDERED_HALF:
+    case ORDERED_GROUP:
     case IN_ORDER:
       return "in order";
     case EMULATED:
@@ -284,6 +288,82 @@ double mmci_cuda_error_bound(const mmci_device *device, const mmci_gemm *gemm) {
   return mmci_gemm_error_bound(gemm);
 }
 
+static bool is_ordered(kind kind) {
+  return kind == ORDERED || kind == ORDERED_TILES || kind == ORDERED_COMPLEX ||
+         kind == ORDERED_HALF;
+}
+
+/* Says whether cuBLASLt computes a product in order, as far as its operands tell. */
+static bool goes_in_order(const mmci_gemm *gemm) {
+  const int64_t places = gemm->a.ld | gemm->b.ld | gemm->ldc | gemm->a.stride | gemm->b.stride |
+                         (gemm->batch > 1 ? gemm->c_stride : 0);
+  const int64_t bytes = (int64_t)mmci_cuda_element_bytes(gemm->dtype);
+  return mmci_in_order_pays(gemm) && (bytes > 2 || places * bytes % MMCI_LT_VECTOR_BYTES == 0);
+}
+
+/* Returns the seconds of the loops of ordered.cu and ordered_half.cu, which compute whole tiles, at
+ * rates that were measured on an H200. */
+static double loops_seconds(const mmci_gemm *gemm) {
+  enum { LARGE = 128, SMALL = 64, DEPTH = 16, MANY = 1 << 21 };
+  static const double LAUNCH_S = 3e-6;
+  static const double RATES[] = {[MMC_F32] = 2.5e13, [MMC_F64] = 1.2e13, [MMC_C64] = 2e13,
+                                 [MMC_C128] = 8e12,  [MMC_F16] = 2.2e13, [MMC_BF16] = 2.2e13};
+  const double m = (double)gemm->m, n = (double)gemm->n,
+               batch = gemm->batch > 1 ? (double)gemm->batch : 1;
+  const double side = gemm->dtype == MMC_F32 && batch * m * n >= MANY ? LARGE : SMALL,
+               deep = ceil((double)gemm->k / DEPTH) * DEPTH,
+               elements = batch * ceil(m / side) * ceil(n / side) * side * side;
+  return LAUNCH_S +
+         (mmci_dtype_is_complex(gemm->dtype) ? 8 : 2) * elements * deep / RATES[gemm->dtype];
+}
+
+/* A product as a group of one. */
+typedef struct alone {
+  mmci_form forms[2];
+  mmci_group_product product;
+  mmci_group group;
+} alone;
+
+static void fill_alone(const mmci_gemm *gemm, alone *x) {
+  x->forms[0] = gemm->a;
+  x->forms[1] = gemm->b;
+  x->product = (mmci_group_product){gemm->m, gemm->k, gemm->n, 0, 1};
+  x->group = (mmci_group){.dtype = gemm->dtype,
+                          .precision = gemm->precision,
+                          .batch = gemm->batch > 1 ? gemm->batch : 1,
+                          .n = 2,
+                          .count = 1,
+                          .forms = x->forms,
+                          .products = &x->product,
+                          .ldc = gemm->ldc,
+                          .c_stride = gemm->c_stride,
+                          .turned = gemm->turned};
+}
+
+/* Returns the seconds of a batch of small reproducible products by a kernel for groups, by as much
+ * longer as nine of ten of such predictions are off at most; NAN where it is not for one. */
+static double group_seconds(const mmci_device *device, const mmci_gemm *gemm) {
+  const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
+  if (!is_batch(gemm) || gemm->accumulate) return (double)NAN;
+  alone x;
+  fill_alone(gemm, &x);
+  return (1 + mmci_cuda_model_group_error(model, gemm->dtype)) *
+         mmci_cuda_chain_seconds(device, &x.group);
+}
+
+/* Returns the seconds of a reproducible product by cuBLAS and a passage over its result, or by
+ * loops; NAN for large complex ones, which are real ones. */
+static double in_order_seconds(const mmci_device *device, const mmci_gemm *gemm, kind kind) {
+  static const double LAUNCH_S = 2e-6, BYTES_PER_S = 4e12;
+  if (kind == ORDERED_COMPLEX) return (double)NAN;
+  if (!goes_in_order(gemm)) return loops_seconds(gemm);
+  const double bytes = (double)gemm->m * (double)gemm->n *
+                       (gemm->batch > 1 ? (double)gemm->batch : 1) *
+                       (double)mmci_cuda_element_bytes(gemm->dtype);
+  return mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), gemm) * 1e-6 +
+         LAUNCH_S + bytes / BYTES_PER_S;
+}
+
 double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gemm) {
   mmci_kernel kernel = {0};
   mmci_gemm plain = *gemm;
@@ -303,6 +383,8 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
   if (kernel.kind == CUBLAS && gemm->dtype == MMC_F32 && gemm->precision == MMCI_FAST)
     return 1e-6 *
            mmci_cuda_tf32_us(device->properties.name, device->properties.multiProcessorCount, gemm);
+  if (is_ordered(kernel.kind))
+    return fmin(in_order_seconds(device, &plain, kernel.kind), group_seconds(device, &plain));
   const bool known = (kernel.kind == CUBLAS || kernel.kind == CUBLAS_BATCH) &&
                      kernel.arithmetic == mmci_arithmetic_of(gemm->dtype);
   return known ? mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), &plain) *
@@ -437,11 +519,37 @@ static mmc_status prepare_faithful_complex(mmci_kernel *kernel, mmci_error *erro
 
 /* Takes an algorithm of cuBLASLt for a reproducible product where one has its bits; without one, or
  * without memory to find out, the kernel stays as it is. */
-static mmc_status prepare_in_order(mmci_kernel *kernel, mmci_error *error) {
+static mmc_status prepare_by_cublas(mmci_kernel *kernel, mmci_error *error) {
   mmc_status status =
       mmci_in_order_prepare(kernel->device, &kernel->gemm, &kernel->in_order, error);
   if (status == MMC_OK) kernel->kind = IN_ORDER;
   return status == MMC_E_NOMEM || status == MMC_E_UNSUPPORTED ? MMC_OK : status;
+}
+
+/* Takes a kernel for groups for a batch of reproducible products where that is predicted to take
+ * less than so many seconds. */
+static mmc_status prepare_group(mmci_kernel *kernel, double than_s, mmci_error *error) {
+  alone x;
+  if (!(group_seconds(kernel->device, &kernel->gemm) < than_s)) return MMC_OK;
+  fill_alone(&kernel->gemm, &x);
+  mmc_status status = mmci_cuda_chain_prepare(kernel->device, &x.group, &kernel->group, error);
+  if (status == MMC_OK) kernel->kind = ORDERED_GROUP;
+  return status;
+}
+
+/* Takes what is predicted to be faster, a kernel for groups or cuBLASLt; where that has no
+ * algorithm with these bits, loops or the kernel for groups. */
+static mmc_status prepare_in_order(mmci_kernel *kernel, mmci_error *error) {
+  const mmci_gemm *gemm = &kernel->gemm;
+  mmc_status status =
+      prepare_group(kernel, in_order_seconds(kernel->device, gemm, kernel->kind), error);
+  if (status != MMC_OK || kernel->kind == ORDERED_GROUP || kernel->kind == ORDERED_COMPLEX ||
+      !mmci_in_order_pays(gemm))
+    return status;
+  status = prepare_by_cublas(kernel, error);
+  return status == MMC_OK && is_ordered(kernel->kind)
+             ? prepare_group(kernel, loops_seconds(gemm), error)
+             : status;
 }
 
 /* Without memory for copies of its operands, a large reproducible product is one of ordered.cu. */
@@ -473,9 +581,7 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   if (kernel->kind == RESIDUES) status = prepare_residues(kernel, error);
   if (kernel->kind == CHECKED) status = prepare_checked(kernel, error);
   if (kernel->kind == FAITHFUL_COMPLEX) status = prepare_faithful_complex(kernel, error);
-  if ((kernel->kind == ORDERED || kernel->kind == ORDERED_TILES || kernel->kind == ORDERED_HALF) &&
-      mmci_in_order_pays(gemm))
-    status = prepare_in_order(kernel, error);
+  if (is_ordered(kernel->kind)) status = prepare_in_order(kernel, error);
   if (status == MMC_OK && (kernel->kind == ORDERED_TILES || kernel->kind == ORDERED_COMPLEX))
     status = prepare_ordered_tiles(kernel, error);
   if ((is_batch(gemm) || !by_cublas) && gemm->variant != 0)
@@ -499,6 +605,7 @@ void mmci_cuda_release(mmci_kernel *kernel) {
   MMCI_CUDA_ON_ANYHOW(kernel->device);
   mmci_large_tile_release(kernel->large_tile);
   mmci_in_order_release(kernel->in_order);
+  mmci_cuda_chain_release(kernel->group);
   mmci_complex_product_release(kernel->complex_product);
   mmci_lt_destroy(kernel->device->cublas, &kernel->lt);
   mmci_emulated_release(kernel->emulated);
@@ -610,6 +717,10 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
       return mmci_cuda_ordered_product(queue->stream, &kernel->gemm, a, b, c, error);
     case ORDERED_HALF:
       return mmci_cuda_ordered_half(queue->stream, &kernel->gemm, a, b, c, error);
+    case ORDERED_GROUP: {
+      const void *const operands[] = {a, b};
+      return mmci_cuda_chain_enqueue(queue, kernel->group, operands, c, error);
+    }
     case IN_ORDER:
       return mmci_in_order_enqueue(queue->stream, kernel->in_order, a, b, c, error);
     case ORDERED_COMPLEX:
