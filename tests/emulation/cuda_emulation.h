@@ -584,6 +584,16 @@ static inline void mmci_store(void *global, const uint32_t words[4]) {
   memcpy(global, words, 16);
 }
 
+static inline void mmci_tell(void *global, const uint64_t letter[2]) {
+  if ((uintptr_t)global % 16 != 0) abort();
+  memcpy(global, letter, 16);
+}
+
+static inline void mmci_hear(uint64_t letter[2], const void *global) {
+  if ((uintptr_t)global % 16 != 0) abort();
+  memcpy(letter, global, 16);
+}
+
 static inline void mmci_copy_async(void *shared, const void *global) {
   mmci_emulation_copy_async(shared, global, 16, true);
 }

@@ -103,14 +103,11 @@ static bool scan_tiles(Stack &factors, Stack *initial, Stack &states, int64_t ru
   above.run = above.tiles = 1;
   const int64_t more = (pass.tiles - 1) / mmci_cuda_sweep_shape_of(pass.dtype, n).chains;
   above.tiles = 1 + more;
+  above.processors = 2;
   above.initial = pass.initial;
   above.factors = {totals.data(), n, size, size * pass.tiles, false};
   above.states = {carries.data(), n, size, size * pass.tiles, false};
-  size_t work_bytes, flag_count;
-  mmci_cuda_sweep_room(&above, &work_bytes, &flag_count);
-  std::vector<double> work(work_bytes / sizeof(double) + 2, (double)NAN);
-  std::vector<unsigned> flags(flag_count, 0);
-  above.work = (void *)(((uintptr_t)work.data() + 15) / 16 * 16);
+  std::vector<unsigned> flags(mmci_cuda_sweep_words(&above), 0);
   above.flags = flags.data();
   if (pass.tiles == 1) return mmci_cuda_tiles_finish(nullptr, &pass, &error) == MMC_OK;
   return mmci_cuda_tiles_reduce(nullptr, &pass, &error) == MMC_OK &&
@@ -133,13 +130,17 @@ static bool scan(Stack &factors, Stack *initial, Stack &states, int64_t run, int
   pass.length = factors.count;
   pass.batch = factors.batch;
   pass.run = run;
+  pass.processors = 2;
   const int64_t tile = tile_of(pass.dtype, pass.n, run, strands);
   pass.tiles = (pass.length + tile - 1) / tile;
   pass.factors = factors.form;
   pass.states = states.form;
   if (initial != nullptr) pass.initial = initial->form;
-  size_t work_bytes, flag_count;
-  (strands > 0 ? mmci_cuda_strands_room : mmci_cuda_sweep_room)(&pass, &work_bytes, &flag_count);
+  size_t work_bytes = 0, flag_count = 0;
+  if (strands > 0)
+    mmci_cuda_strands_room(&pass, &work_bytes, &flag_count);
+  else
+    flag_count = mmci_cuda_sweep_words(&pass);
   std::vector<double> work(work_bytes / sizeof(double) + 2, (double)NAN);
   std::vector<unsigned> flags(flag_count, 0);
   pass.work = (void *)(((uintptr_t)work.data() + 15) / 16 * 16);
@@ -208,22 +209,26 @@ static void try_scan(uint64_t seed) {
          strands > 0 ? "a scan by strands" : "a scan", seed);
 }
 
-/* Scans by strands in more than a row of groups of tiles, where one factor holds an element that is
- * no number: states before it know nothing of it, its own in that column, and later ones all. */
-static void try_poison(uint64_t seed, mmc_dtype dtype, double poison) {
-  const int64_t n = 12, tiles = 260, length = tiles * MMCI_CUDA_FEW_STRANDS - 3, at = length - 40;
+/* Scans in more than a row of groups of tiles, by strands or by sweeps, where one factor holds an
+ * element that is no number: states before it know nothing of it, its own in that column, and later
+ * ones all. */
+static void try_poison(uint64_t seed, mmc_dtype dtype, int64_t n, bool by_strands, double poison) {
+  const int64_t few = by_strands || n > 8 ? 16 : 32, tiles = few * few + 4;
+  const int strands = by_strands ? MMCI_CUDA_FEW_STRANDS : 0;
+  const int64_t length = tiles * tile_of(dtype, n, 1, strands) - 3, at = length - 40;
+  const int64_t row = n / 3, col = n / 2;
   Stack factors(dtype, n, length, 1, true, false), states(dtype, n, length, 1, true, false);
   for (int64_t t = 0; t < length; t++)
     for (int64_t r = 0; r < n; r++)
       for (int64_t c = 0; c < n; c++)
         element_write(dtype, factors.at(0, t, r, c), {r == (c + 1) % n ? 1.0 : 0.0, 0});
-  element_write(dtype, factors.at(0, at, 4, 7), {poison, 0});
-  bool right = scan(factors, nullptr, states, 1, MMCI_CUDA_FEW_STRANDS);
+  element_write(dtype, factors.at(0, at, row, col), {poison, 0});
+  bool right = scan(factors, nullptr, states, 1, strands);
   for (int64_t t = 0; t < length; t++)
     for (int64_t r = 0; r < n; r++)
       for (int64_t c = 0; c < n; c++) {
         const double x = states.read(0, t, r, c);
-        const bool is_number = t < at || (t == at && c != 7);
+        const bool is_number = t < at || (t == at && c != col);
         right = right && (is_number ? x == (r == (c + t + 1) % n ? 1 : 0) : !std::isfinite(x));
       }
   expect(right && states.rest_is_untouched(), "a factor that holds no number", seed);
@@ -450,7 +455,11 @@ int main(int argc, char **argv) {
     if (i % 2 == 0) try_walk(seed + i);
   }
   try_range(seed);
-  try_poison(seed, seed % 2 == 1 ? MMC_F32 : MMC_F64, (double)(seed % 4 < 2 ? INFINITY : NAN));
+  const mmc_dtype dtype = seed % 2 == 1 ? MMC_F32 : MMC_F64;
+  const double poison = seed % 4 < 2 ? (double)INFINITY : (double)NAN;
+  try_poison(seed, dtype, 12, true, poison);
+  for (int64_t n = 3; n <= 12; n += 4) try_poison(seed, dtype, n, false, poison);
+  try_poison(seed, dtype, 8, false, poison);
   expect(mmci_cuda_sweep_can(MMC_F32, 16) && !mmci_cuda_sweep_can(MMC_C64, 16) &&
              mmci_cuda_sweep_can(MMC_F32, 5) && !mmci_cuda_sweep_can(MMC_F32, 17),
          "what there are kernels for", seed);

@@ -12,8 +12,10 @@
  *     mmci_copy_async(shared, global)      cp.async of 16 bytes; then commit, then wait
  *     mmci_copy_async_bytes<n>(shared, global)   the same of 4 or 8 bytes
  *     mmci_store(global, words)            16 bytes at once, which the compiler does not take apart
- *     mmci_gate                            in shared memory: opens for good once so many threads
- *                                          have arrived; what they wrote before is then visible
+ *     mmci_tell(global, letter), mmci_hear(letter, global)   16 bytes for blocks that run at the
+ * same time, each half of which is written and read whole mmci_gate                            in
+ * shared memory: opens for good once so many threads have arrived; what they wrote before is then
+ * visible
  */
 #ifndef MMCI_CUDA_LAUNCH_CUH
 #define MMCI_CUDA_LAUNCH_CUH
@@ -86,6 +88,20 @@ static __device__ __forceinline__ T *mmci_cluster_at(T *shared, unsigned block) 
 static __device__ __forceinline__ void mmci_store(void *global, const uint32_t words[4]) {
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(global)),
                "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+
+static __device__ __forceinline__ void mmci_tell(void *global, const uint64_t letter[2]) {
+  asm volatile(
+      "st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(global)),
+      "l"(letter[0]), "l"(letter[1])
+      : "memory");
+}
+
+static __device__ __forceinline__ void mmci_hear(uint64_t letter[2], const void *global) {
+  asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(letter[0]), "=l"(letter[1])
+               : "l"(__cvta_generic_to_global(global))
                : "memory");
 }
 

@@ -17,9 +17,14 @@
  * every multiprocessor the same number of tiles; up to ONE_EACH make one tile where the scans of
  * the batch keep all multiprocessors at work. */
 enum { LEAST_CHAIN = 4, MOST_CHAIN = 48, ONE_EACH = 64 };
+/* Of 4x4 so many pieces of 96 KiB a multiprocessor are swept where each scan would be one tile. */
+enum { MOST_SHORT = 6 };
 /* So many pieces of recurrences a multiprocessor follows at once; a piece has so many factors at
  * least. */
 enum { PIECES_AT_ONCE = 32, LEAST_PIECE = 32 };
+
+/* The bytes of a multiprocessor's shared memory that tiles leave. */
+enum { SPARE_BYTES = 4 << 10 };
 
 /* A strand takes so many factors at least, and at most where a tile has few strands; or where
  * strands are faster than other kernels, in f64, in f32, and there in many scans of whole tiles. */
@@ -55,27 +60,15 @@ static int64_t ceiling(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-/* Returns the bytes of shared memory of a tile that is swept: two tiles of the smallest matrices
- * are in a multiprocessor at once, and else one. */
-static int64_t tile_bytes(const mmci_scan *scan) {
-  return scan->n <= 4 ? INT64_C(112) << 10 : INT64_C(224) << 10;
-}
-
-/* Returns how many tiles of a multiprocessor are swept at most where there are passes over larger
- * ones, as measured. */
-static int64_t most_swept(const mmci_scan *scan) {
-  return scan->n <= 4 ? 6 : 1;
-}
-
 /* Returns how many factors a chain takes when so many scans of a length are swept: as few as give
- * every multiprocessor a tile, and as many as fit where there are more tiles. Tiles of a scan are
- * alike. */
+ * every multiprocessor as many tiles as hold them. Tiles of a scan are alike. */
 static int64_t run_of(const mmci_device *device, const mmci_scan *scan, int64_t length) {
   const mmci_cuda_sweep_shape shape = mmci_cuda_sweep_shape_of(scan->dtype, scan->n);
-  const int64_t most = (tile_bytes(scan) - shape.fixed_bytes) / shape.run_bytes;
+  const int64_t bytes = (int64_t)device->properties.sharedMemPerMultiprocessor - SPARE_BYTES;
+  const int64_t most = (bytes / shape.together - shape.fixed_bytes) / shape.run_bytes;
+  const int64_t all = length * scan->batch;
   const int64_t at_once = device->properties.multiProcessorCount * shape.chains;
-  int64_t run = ceiling(length * scan->batch, at_once);
-  if (run > most) run = most;
+  const int64_t run = ceiling(all, at_once * ceiling(all, at_once * (most > 1 ? most : 1)));
   const int64_t tiles = ceiling(length, shape.chains * run);
   return ceiling(length, shape.chains * tiles);
 }
@@ -84,18 +77,33 @@ static int64_t tiles_of(const mmci_scan *scan, int64_t length, int64_t run) {
   return ceiling(length, mmci_cuda_sweep_shape_of(scan->dtype, scan->n).chains * run);
 }
 
+/* Says whether sweeping so many tiles is faster than passes over larger ones: where these are a
+ * tile a scan, up to some pieces of a scan for every multiprocessor, and else up to some tiles, as
+ * measured on an H200. */
+static bool is_swept(const mmci_device *device, const mmci_scan *scan, int64_t tiles,
+                     bool is_short) {
+  const int64_t processors = device->properties.multiProcessorCount;
+  const bool is_f32 = scan->dtype == MMC_F32;
+  if (scan->n == 16) return tiles <= processors;
+  if (scan->n == 8) return tiles <= (is_short ? 1 : is_f32 ? 10 : 3) * processors;
+  if (is_short)
+    return scan->batch * ceiling(scan->length, is_f32 ? 1536 : 768) <= MOST_SHORT * processors;
+  return is_f32 || tiles <= 30 * processors;
+}
+
 /* Cuts a scan for passes over large tiles. Returns whether that is faster than sweeping. */
 static bool cut_passes(const mmci_device *device, const mmci_scan *scan, level *out) {
   if (!mmci_cuda_tiles_can(scan->dtype, scan->n)) return false;
   const int64_t processors = device->properties.multiProcessorCount;
-  const int64_t swept = tiles_of(scan, scan->length, run_of(device, scan, scan->length));
-  if (swept * scan->batch <= most_swept(scan) * processors) return false;
   const int64_t chains = mmci_cuda_tiles_chains(scan->dtype, scan->n);
+  const int64_t whole = ceiling(scan->length, chains); /* the run that makes it one tile */
+  const bool is_short = whole <= ONE_EACH && scan->batch >= processors;
+  const int64_t swept = tiles_of(scan, scan->length, run_of(device, scan, scan->length));
+  if (is_swept(device, scan, swept * scan->batch, is_short)) return false;
   const int64_t each = ceiling(scan->length * scan->batch, chains * processors);
   int64_t run = ceiling(each, ceiling(each, MOST_CHAIN));
   if (run < LEAST_CHAIN) run = LEAST_CHAIN;
-  const int64_t whole = ceiling(scan->length, chains); /* the run that makes it one tile */
-  if (whole <= ONE_EACH && scan->batch >= processors) run = whole;
+  if (is_short) run = whole;
   const int64_t tiles = ceiling(scan->length, chains * run);
   *out = (level){.length = scan->length, .run = run, .tiles = tiles};
   return true;
@@ -245,6 +253,7 @@ static mmci_cuda_sweep sweep_of(const mmci_scan_kernel *kernel, const mmci_scan_
                            .batch = scan->batch,
                            .run = kernel->run,
                            .tiles = kernel->tiles,
+                           .processors = kernel->device->properties.multiProcessorCount,
                            .factors = factors_of(scan, places),
                            .states = states_of(scan, places),
                            .initial = initial_of(scan, places),
@@ -362,9 +371,11 @@ static mmc_status take_sweep(mmci_scan_kernel *kernel, mmci_error *error) {
   if (kernel->passes.tiles == 1) return MMC_OK;
   const int64_t matrix = scan->n * scan->n * (int64_t)mmc_dtype_size(scan->dtype);
   const int64_t chains = tiles > 0 ? mmci_cuda_tiles_chains(scan->dtype, scan->n) : 0;
-  size_t work_bytes, flags;
-  (kernel->strands > 0 ? mmci_cuda_strands_room : mmci_cuda_sweep_room)(&sweep, &work_bytes,
-                                                                        &flags);
+  size_t work_bytes = 0, flags = 0;
+  if (kernel->strands > 0)
+    mmci_cuda_strands_room(&sweep, &work_bytes, &flags);
+  else
+    flags = mmci_cuda_sweep_words(&sweep);
   const size_t passes_bytes = (size_t)(tiles * (2 + chains) * matrix);
   const size_t all = passes_bytes + work_bytes + flags * sizeof *kernel->flags;
   mmc_status status = mmci_cuda_alloc(kernel->device, all, &kernel->work, error);
@@ -458,7 +469,7 @@ void mmci_cuda_scan_facts(const mmci_scan_kernel *kernel, mmci_scan_facts *out) 
     out->products = (2 * scan->length + 2 * kernel->strands * kernel->tiles) * scan->batch;
     return;
   }
-  /* Every factor is multiplied twice, and the chains of a tile are joined by a tree. */
+  /* Every factor is multiplied twice, and the chains of a tile are joined in rounds. */
   const int64_t chains = mmci_cuda_sweep_shape_of(scan->dtype, scan->n).chains;
   const level *passes = &kernel->passes;
   *out = (mmci_scan_facts){
@@ -469,7 +480,9 @@ void mmci_cuda_scan_facts(const mmci_scan_kernel *kernel, mmci_scan_facts *out) 
                  : "tiles stay in shared memory, and blocks tell each other their "
                    "products",
       .blocks = passes->tiles > 0 ? passes->tiles : kernel->tiles};
-  out->products = 2 * scan->length + 2 * chains * kernel->tiles;
+  out->products = 2 * scan->length + chains * kernel->tiles;
+  for (int64_t apart = 1; apart < chains; apart *= 2)
+    out->products += (chains - apart) * kernel->tiles;
   if (passes->tiles > 0) /* all chains of a tile, in rounds */
     for (int64_t apart = 1; apart < mmci_cuda_tiles_chains(scan->dtype, scan->n); apart *= 2)
       out->products += ceiling(scan->length, passes->run);

@@ -30,13 +30,14 @@ enum { MMCI_CUDA_SWEEP_SIDE = 16 };
 typedef struct mmci_cuda_sweep {
   mmc_dtype dtype;
   int64_t n, length, batch;
-  int64_t run;   /* how many factors a chain takes, one after the other */
-  int64_t tiles; /* of each scan */
+  int64_t run;        /* how many factors a chain takes, one after the other */
+  int64_t tiles;      /* of each scan */
+  int64_t processors; /* multiprocessors of the chip; strands do without */
   mmci_cuda_stack factors, states, initial;
-  /* What blocks tell each other: products, and flags that are 0 before the first execution and
-   * then as the last left them. One execution uses them at a time. */
+  /* What blocks tell each other: words that are 0 before the first execution and then as the last
+   * left them. One execution uses them at a time. Strands have products in work besides. */
   void *work;
-  unsigned *flags;
+  unsigned *flags; /* at a multiple of 16 bytes */
 } mmci_cuda_sweep;
 
 /* Says whether there is a kernel for matrices of this size. */
@@ -45,10 +46,12 @@ bool mmci_cuda_sweep_can(mmc_dtype dtype, int64_t n);
 /* What a block of threads takes: the bytes of shared memory are fixed_bytes + run * run_bytes. */
 typedef struct mmci_cuda_sweep_shape {
   int64_t chains, group, run_bytes, fixed_bytes; /* a group is of so many tiles */
+  int64_t letters;                               /* that tell a matrix */
+  int64_t together;                              /* tiles that are in a multiprocessor at once */
 } mmci_cuda_sweep_shape;
 mmci_cuda_sweep_shape mmci_cuda_sweep_shape_of(mmc_dtype dtype, int64_t n);
-/* Returns the bytes of work and the number of flags. */
-void mmci_cuda_sweep_room(const mmci_cuda_sweep *pass, size_t *work_bytes, size_t *flags);
+/* Returns the number of flags; there is no work. */
+size_t mmci_cuda_sweep_words(const mmci_cuda_sweep *pass);
 /* Writes all states. */
 mmc_status mmci_cuda_sweep_run(cudaStream_t stream, const mmci_cuda_sweep *pass, mmci_error *error);
 
