@@ -4,6 +4,7 @@
  * large as the product of sizes. What lies beside the states is NaN and stays it.
  *
  *     test_scans [SEED] */
+#include <algorithm>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
@@ -20,7 +21,8 @@ extern "C" {
 #include "../elements.h"
 #include "../random.h"
 
-enum { CASES = 60, GAP = 3 };
+/* So many words behind the flags stay as they are. */
+enum { CASES = 60, GAP = 3, BEYOND = 16384 };
 
 static int failures = 0, checks = 0;
 
@@ -142,7 +144,9 @@ static bool scan(Stack &factors, Stack *initial, Stack &states, int64_t run, int
   else
     flag_count = mmci_cuda_sweep_words(&pass);
   std::vector<double> work(work_bytes / sizeof(double) + 2, (double)NAN);
-  std::vector<unsigned> flags(flag_count, 0);
+  std::vector<unsigned> flags(flag_count + BEYOND, 0);
+  for (size_t i = flag_count; i < flags.size(); i++) flags[i] = 1234;
+  const std::vector<unsigned> beyond(flags.end() - BEYOND, flags.end());
   pass.work = (void *)(((uintptr_t)work.data() + 15) / 16 * 16);
   pass.flags = flags.data();
   const auto run_once = [&]() {
@@ -152,7 +156,8 @@ static bool scan(Stack &factors, Stack *initial, Stack &states, int64_t run, int
   if (!run_once()) return false;
   memset(pass.work, 0xff, work_bytes);
   const std::vector<unsigned char> once = states.bytes;
-  return run_once() && once == states.bytes;
+  return run_once() && once == states.bytes &&
+         std::equal(beyond.begin(), beyond.end(), flags.end() - BEYOND);
 }
 
 /* States near the ends of f32's range are not compared, nor what follows from them. */

@@ -729,8 +729,11 @@ extern "C" size_t mmci_cuda_sweep_words(const mmci_cuda_sweep *pass) {
   const mmci_cuda_sweep_shape shape = mmci_cuda_sweep_shape_of(pass->dtype, pass->n);
   const int64_t groups = (pass->tiles + shape.group - 1) / shape.group;
   const int64_t rows = (groups + shape.group - 1) / shape.group;
-  const int64_t matrices = pass->batch * (pass->tiles + groups + rows);
-  return (size_t)(CONTROL + matrices * shape.letters * LETTER_BYTES / (int64_t)sizeof(unsigned));
+  /* The only tile, group or row tells nothing. */
+  const int64_t told =
+      (pass->tiles > 1 ? pass->tiles : 0) + (groups > 1 ? groups : 0) + (rows > 1 ? rows : 0);
+  const int64_t letters = pass->batch * told * shape.letters;
+  return (size_t)(CONTROL + letters * LETTER_BYTES / (int64_t)sizeof(unsigned));
 }
 
 extern "C" mmc_status mmci_cuda_sweep_run(cudaStream_t stream, const mmci_cuda_sweep *pass,
