@@ -12,10 +12,11 @@
  *     mmci_copy_async(shared, global)      cp.async of 16 bytes; then commit, then wait
  *     mmci_copy_async_bytes<n>(shared, global)   the same of 4 or 8 bytes
  *     mmci_store(global, words)            16 bytes at once, which the compiler does not take apart
- *     mmci_tell(global, letter), mmci_hear(letter, global)   16 bytes for blocks that run at the
- * same time, each half of which is written and read whole mmci_gate                            in
- * shared memory: opens for good once so many threads have arrived; what they wrote before is then
- * visible
+ *     mmci_tell(global, letter), mmci_hear(letter, global)
+ *                                          writes and reads 16 bytes for blocks that run now, each
+ *                                          half as a whole
+ *     mmci_gate                            in shared memory: opens for good once so many threads
+ *                                          have arrived; what they wrote before is then visible
  */
 #ifndef MMCI_CUDA_LAUNCH_CUH
 #define MMCI_CUDA_LAUNCH_CUH
