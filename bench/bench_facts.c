@@ -24,7 +24,7 @@
 enum {
   FACTORS = 20,
   MATRICES = 2 * FACTORS,
-  VARIANTS = 8,
+  VARIANTS = 9,
   RUNS = 3,
   ALIGNMENT = 256,
   LARGE = 8192
@@ -272,6 +272,7 @@ static void print_group_counts(const mmci_group *group, const char *kernel) {
   mmci_packs packs;
   mmci_tensor tensor;
   mmci_tiles tiles;
+  mmci_rings rings;
   mmci_single single;
   mmci_model_counts c;
   double counts[5];
@@ -283,6 +284,9 @@ static void print_group_counts(const mmci_group *group, const char *kernel) {
     print_model_counts(&c);
   } else if (strcmp(kernel, "chain in tiles") == 0 && mmci_tiles_plan(group, &tiles)) {
     c = mmci_cuda_model_tiles_counts(&limits, group, &tiles);
+    print_model_counts(&c);
+  } else if (strcmp(kernel, "chain in rings") == 0 && mmci_rings_plan(&limits, group, 4, &rings)) {
+    c = mmci_cuda_model_rings_counts(&limits, group, &rings);
     print_model_counts(&c);
   } else if (strcmp(kernel, "chain by tensor cores") == 0 &&
              mmci_tensor_plan(&limits, group, &tensor)) {

@@ -21,6 +21,7 @@ import numpy as np
 BYTES = {"f32": 4, "f64": 8, "c64": 8, "c128": 16, "f16": 2, "bf16": 2}
 GENERAL, PACKS, TENSOR, TILES = ("chain in steps", "chain in packs", "chain by tensor cores",
                                  "chain in tiles")
+RINGS = "chain in rings"
 SINGLE, SPINES, SQUARES = "chain alone", "chain in spines", "chain of equal squares"
 LEAST, MOST = 1e-8, 1e10
 HANDED_US = 3.5e-5  # of model.c
@@ -149,6 +150,10 @@ class Tiles(General):
     kernel = TILES
 
 
+class Rings(General):
+    kernel = RINGS
+
+
 class Single(Part):
     start = [1.2, 0.2, 0.03, 0.03, 0.02]
 
@@ -222,7 +227,7 @@ class Squares(Part):
 
 
 GROUPS = {"general": (General, GENERAL), "packs": (Packs, PACKS), "tensor": (Tensor, TENSOR),
-          "tiled": (Tiles, TILES),
+          "tiled": (Tiles, TILES), "rings": (Rings, RINGS),
           "single": (Single, SINGLE), "spines": (Spines, SPINES),
           "squares": (Squares, SQUARES)}
 
@@ -284,7 +289,7 @@ def constants_of(header, dtype, name):
     """Returns the constants of a part in a header, or None."""
     block = re.search(r"\[MMC_%s\] =(.*?)(?=\[MMC_|#endif)" % dtype.upper(), header, re.S)
     text = block and re.search(
-        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|pairs|general|packs|tensor|tiled|single|spines|squares) =|$)" % name,
+        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|pairs|general|packs|tensor|tiled|rings|single|spines|squares) =|$)" % name,
         block[1], re.S)
     return text and np.array(re.findall(r"(?<![\w.])\d+\.?\d*(?:e[+-]?\d+)?", text[1]), float)
 

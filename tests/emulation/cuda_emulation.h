@@ -619,6 +619,64 @@ static inline void mmci_copy_async_wait() {
   }
 }
 
+/* What a counted gate of bulk_copies.cuh waits for; copies land only when somebody waits. */
+struct mmci_emulation_phase {
+  unsigned arrivals, arrived;
+  uint64_t expected, copied, ended;
+  std::vector<mmci_emulation_copy> copies;
+};
+
+inline std::map<const void *, mmci_emulation_phase> &mmci_emulation_phases() {
+  static std::map<const void *, mmci_emulation_phase> phases;
+  return phases;
+}
+
+struct mmci_counted_gate {
+  uint64_t state;
+  mmci_emulation_phase &phase() const { return mmci_emulation_phases()[this]; }
+  void open(unsigned arrivals) { phase() = mmci_emulation_phase{arrivals, 0, 0, 0, 0, {}}; }
+  void arrive() {
+    if (phase().arrived++ == phase().arrivals)
+      mmci_emulation_stop("more threads arrive at a counted gate than it waits for");
+    mmci_emulation().progress++;
+  }
+  void expect(unsigned bytes) {
+    phase().expected += bytes;
+    arrive();
+  }
+  void arrive_after_copies() {
+    auto &mine = mmci_emulation().current->copies;
+    for (auto &group : mine)
+      phase().copies.insert(phase().copies.end(), group.begin(), group.end());
+    mine.clear();
+    arrive();
+  }
+  void copy(void *shared, const void *global, unsigned bytes) {
+    if (((uintptr_t)shared | (uintptr_t)global | bytes) % 16 != 0)
+      mmci_emulation_stop("misaligned bulk copy");
+    phase().copies.push_back({shared, global, bytes});
+    phase().copied += bytes;
+  }
+  void wait(unsigned parity) const {
+    mmci_emulation_phase &p = phase();
+    while (p.ended % 2 == parity) {
+      if (p.arrived < p.arrivals || p.copied < p.expected) {
+        mmci_emulation_yield();
+        continue;
+      }
+      if (p.copied > p.expected) mmci_emulation_stop("more bytes are copied than are expected");
+      for (const mmci_emulation_copy &copy : p.copies) mmci_emulation_land(copy);
+      p.copies.clear();
+      p.arrived = 0;
+      p.expected = p.copied = 0;
+      p.ended++;
+      mmci_emulation().progress++;
+    }
+  }
+};
+
+static inline void mmci_order_bulk_copies() {}
+
 /* Opens for good when so many threads have arrived. */
 struct mmci_gate {
   uint64_t awaited;

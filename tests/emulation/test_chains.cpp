@@ -1,8 +1,8 @@
 /* test_chains.cpp: the CUDA module's kernels for chains of small factors, run by the CPU: every
  * thread of a block is a fiber, and the order in which they run is shuffled at every barrier. What
  * group.c chooses among on a device is asked for here by name: squares, general, single, spines,
- * packs, tensor and tiles. Chains and what is expected of them: group_trials.h. As blocks run one
- * after another, the first draws all tickets of spines; none ever waits for another.
+ * packs, tensor, tiles and rings. Chains and what is expected of them: group_trials.h. As blocks
+ * run one after another, the first draws all tickets of spines; none ever waits for another.
  *
  *     test_chains [SEED] */
 #include <algorithm>
@@ -19,11 +19,12 @@ extern "C" {
 
 #include "../group_trials.h"
 
-enum Kind { SQUARES, GENERAL, SINGLE, SPINES, PACKS, TENSOR, TILES };
+enum Kind { SQUARES, GENERAL, SINGLE, SPINES, PACKS, TENSOR, TILES, RINGS };
 static const char *const KINDS[] = {"squares", "general", "single", "spines",
-                                    "packs",   "tensor",  "tiles"};
+                                    "packs",   "tensor",  "tiles",  "rings"};
 
 static const mmci_group_limits LIMITS = {2, 223 * 1024, true, true, false};
+static const mmci_group_limits HOPPER = {2, 223 * 1024, true, true, true};
 
 static int failures = 0, checks = 0;
 static uint64_t random_state;
@@ -176,6 +177,18 @@ static mmc_status run_tiles(const mmci_tiles &plan, Setup &s, mmci_error *error)
   return status != MMC_OK ? status : mmci_tiles_launch(nullptr, &LIMITS, &tiles, error);
 }
 
+static mmc_status run_rings(const mmci_rings &plan, const mmci_rings &any, Setup &s,
+                            mmci_error *error) {
+  mmci_rings rings = plan;
+  if (!mmci_rings_bind(&rings, s.data.data(), s.result)) {
+    rings = any;
+    if (!mmci_rings_bind(&rings, s.data.data(), s.result))
+      mmci_emulation_stop("rings of single elements take no address");
+  }
+  const mmc_status status = mmci_rings_prepare(&rings, error);
+  return status != MMC_OK ? status : mmci_rings_launch(nullptr, &HOPPER, &rings, error);
+}
+
 /* Which kernel, and how it was laid out. */
 struct Plan {
   Kind kind;
@@ -185,6 +198,7 @@ struct Plan {
   mmci_packs packs;
   mmci_tensor tensor;
   mmci_tiles tiles;
+  mmci_rings rings, any_rings;
 
   /* False when the chain does not suit the kernel. */
   bool make(const trial &t, Kind kind_, const mmci_group_limits &limits_ = LIMITS) {
@@ -196,7 +210,9 @@ struct Plan {
            : kind == PACKS   ? mmci_packs_plan(&limits, &t.group, &packs)
            : kind == TENSOR  ? mmci_tensor_plan(&limits, &t.group, &tensor)
            : kind == TILES   ? mmci_tiles_plan(&t.group, &tiles)
-                             : mmci_spines_can(&t.group);
+           : kind == RINGS   ? mmci_rings_plan(&HOPPER, &t.group, 4, &rings) &&
+                                 mmci_rings_plan(&HOPPER, &t.group, 1, &any_rings)
+                           : mmci_spines_can(&t.group);
   }
   mmc_status run(const trial &t, Setup &s, mmci_error *error) const {
     return kind == SQUARES   ? run_squares(t, s, error)
@@ -205,6 +221,7 @@ struct Plan {
            : kind == PACKS   ? run_packs(packs, t, s, error)
            : kind == TENSOR  ? run_tensor(tensor, t, s, error)
            : kind == TILES   ? run_tiles(tiles, s, error)
+           : kind == RINGS   ? run_rings(rings, any_rings, s, error)
                              : run_spines(limits, t, s, error);
   }
 };
@@ -369,6 +386,71 @@ static void test_tiles() {
   try_kind(TILES);
   begin_squares(129, 3, 1);
   expect(!plan.make(t, TILES), "larger matrices have none", t, TILES);
+}
+
+/* Begins a chain of plain factors without gaps. */
+static void begin_rings(const int64_t *dims, int32_t n, int64_t batch, int tree) {
+  begin(&t, MMC_F32, n, batch, random_bits(&random_state));
+  set_shapes(&t, dims);
+  add_tree(&t, 0, n - 1, tree, &random_state);
+  finish_tight(&t);
+}
+
+/* Every size of tiles and its edges, any trees, and addresses and strides that are whole words or
+ * not; more chains than warps, so that slots are used again. */
+static void test_rings() {
+  int sizes[6] = {0};
+  static const int64_t SIDES[] = {1,  2,  3,  7,  16, 17, 18, 20, 21,
+                                  24, 29, 30, 32, 33, 36, 40, 48, 64};
+  for (int64_t side : SIDES)
+    for (int k = 0; k < 8; k++) {
+      const int32_t n = 2 + (int32_t)below(k == 7 ? 7 : 3);
+      const int64_t unit = side % 4 == 0 ? 4 : side % 2 == 0 ? 2 : 1;
+      int64_t dims[MMCI_RINGS_FACTORS + 1];
+      for (int i = 0; i <= n; i++) dims[i] = k % 2 == 0 ? side : unit * (1 + below(side / unit));
+      begin_rings(dims, n, k == 0 ? 1 : 1 + below(side > 24 ? 60 : 150), k / 2);
+      for (int i = 0; i < n; i++) {
+        if (k < 3) continue;
+        const int64_t kind = below(4);
+        if (kind == 0) t.forms[i].stride = 0;
+        if (kind == 1) t.forms[i].stride += k % 2 == 0 ? 4 * below(4) : below(9);
+      }
+      if (k >= 3 && below(3) == 0) t.group.c_stride += k % 2 == 0 ? 4 : 1 + below(5);
+      if (k == 2 || k == 5) t.shift[below(n)] = 1 + (int)below(3);
+      if (k == 1 || k == 6) t.shift[OPERANDS] = 1 + (int)below(3);
+      if (!plan.make(t, RINGS)) continue;
+      sizes[plan.rings.size]++;
+      sizes[plan.any_rings.size]++;
+      try_plan(plan, t);
+    }
+  static const int64_t MIXED[][5] = {{16, 64, 16, 64, 16}, {64, 8, 64, 8, 64}, {20, 31, 17, 44, 29},
+                                     {64, 32, 64, 48, 64}, {5, 64, 3, 61, 40}, {22, 2, 30, 6, 18}};
+  for (const auto &dims : MIXED)
+    for (int tree = 0; tree < 3; tree++) {
+      begin_rings(dims, 4, 40 + below(50), tree);
+      try_kind(RINGS);
+    }
+  for (int size = 0; size < 6; size++) expect(sizes[size] > 0, "every size is taken", t, RINGS);
+  /* A result of one row may have any leading dimension. */
+  const int64_t flat[] = {1, 20, 31};
+  begin_rings(flat, 2, 9, 0);
+  t.group.ldc = 40;
+  try_kind(RINGS);
+  for (int k = 0; k < 9; k++) {
+    const int64_t dims[] = {20, 20, k == 7 ? 65 : k == 8 ? 0 : 20, 20};
+    begin_rings(dims, 3, 9, 0);
+    if (k == 0) t.forms[1].trans = true;
+    if (k == 1) t.forms[2].ld = 21;
+    if (k == 2) t.forms[0].gathered = true;
+    if (k == 3) t.group.ldc = 24;
+    if (k == 4) t.group.c_gathered = true;
+    if (k == 5) t.group.dtype = MMC_F64;
+    if (k == 6) t.products[1].right = 1;
+    expect(!plan.make(t, RINGS), "others have none", t, RINGS);
+  }
+  begin_squares(20, 3, 9);
+  mmci_rings none;
+  expect(!mmci_rings_plan(&LIMITS, &t.group, 4, &none), "cards before Hopper have none", t, RINGS);
 }
 
 /* Whole words of every size, where addresses allow them, and all operands in either form. */
@@ -556,8 +638,11 @@ static void test_infinity(Kind kind, int64_t side, mmc_dtype dtype, int tree, bo
 static void test_not_finite() {
   for (const auto &x : SQUARE_SIDES) test_nan(SQUARES, x.side, MMC_F32);
   for (int64_t side : {5, 24, 33, 48, 50}) test_nan(TILES, side, MMC_F32);
+  for (int64_t side : {5, 16, 22, 30, 32, 33}) test_nan(RINGS, side, MMC_F32);
   for (int64_t side : {5, 22, 33, 45, 50})
     for (int k = 0; k < 2; k++) test_infinity(TILES, side, MMC_F32, 0, k == 0);
+  for (int64_t side : {5, 18, 22, 27, 33})
+    for (int k = 0; k < 4; k++) test_infinity(RINGS, side, MMC_F32, k / 2, k % 2 == 0);
   for (int dtype = 0; dtype < DTYPES; dtype++)
     for (Kind kind : {GENERAL, PACKS}) test_nan(kind, 1 + below(20), (mmc_dtype)dtype);
   for (mmc_dtype dtype : {MMC_F16, MMC_BF16}) test_nan(TENSOR, 1 + below(40), dtype);
@@ -572,8 +657,8 @@ static void test_not_finite() {
 
 /* Each call of the runtime fails once, which is said. */
 static void test_failures() {
-  for (Kind kind : {SQUARES, GENERAL, SINGLE, SPINES, PACKS, TENSOR, TILES}) {
-    begin_squares(64, 3, kind == SINGLE || kind == SPINES ? 1 : 2);
+  for (Kind kind : {SQUARES, GENERAL, SINGLE, SPINES, PACKS, TENSOR, TILES, RINGS}) {
+    begin_squares(kind == RINGS ? 32 : 64, 3, kind == SINGLE || kind == SPINES ? 1 : 2);
     if (kind == TENSOR) t.group.dtype = MMC_F16;
     if (!expect(plan.make(t, kind), "a plan", t, kind)) continue;
     mmci_emulation_machine &m = mmci_emulation();
@@ -776,6 +861,7 @@ int main(int argc, char **argv) {
   test_edges(PACKS, MMC_F32, MMC_C64);
   test_edges(TENSOR, MMC_F16, MMC_BF16);
   test_tiles();
+  test_rings();
   test_tensor(MMC_F16);
   test_tensor(MMC_BF16);
   test_hurry();

@@ -16,6 +16,7 @@ enum {
   VARIANT_PACKS,
   VARIANT_SQUARES,
   VARIANT_TILES,
+  VARIANT_RINGS,
   VARIANTS
 };
 
@@ -53,6 +54,13 @@ static void stack_destroy(stack *x, const target *on) {
   free(x->host);
   on->ops->dealloc(on->device, x->device);
   on->ops->dealloc(on->device, x->table);
+}
+
+/* A tool that looks for races would tell of what lanes read beside matrices in rings, whose values
+ * reach no result. */
+static bool is_tried(const target *on, const mmci_group *group) {
+  return !(on->race && group->variant == VARIANT_RINGS) &&
+         on->ops->group_supports(on->device, group);
 }
 
 /* ---- one trial --------------------------------------------------------------------------------
@@ -201,7 +209,7 @@ static void test_any(const target *on, mmci_queue *queue, mmc_dtype dtype, uint6
     for (int variant = 0; variant < VARIANTS; variant++) {
       t.group.variant = variant;
       const bool must = most <= 40 && (variant == VARIANT_ANY || variant == VARIANT_STEPS);
-      if (must || on->ops->group_supports(on->device, &t.group)) try_group(on, queue, &t);
+      if (must || is_tried(on, &t.group)) try_group(on, queue, &t);
     }
   }
 }
@@ -220,7 +228,7 @@ static void test_many(const target *on, mmci_queue *queue, mmc_dtype dtype, uint
     if (k % 3 == 0) t.shift[random_below(random, n)] = 1;
     for (int variant = 0; variant < VARIANTS; variant++) {
       t.group.variant = variant;
-      if (on->ops->group_supports(on->device, &t.group)) try_group(on, queue, &t);
+      if (is_tried(on, &t.group)) try_group(on, queue, &t);
     }
   }
 }
@@ -246,6 +254,43 @@ static void test_sizes(const target *on, mmci_queue *queue, uint64_t *random) {
   }
 }
 
+/* Batches without gaps that warps take in rounds: shapes at the edges of every size of tiles, any
+ * trees, addresses and strides that are whole words or not. */
+static void test_rings(const target *on, mmci_queue *queue, uint64_t *random) {
+  static const int64_t MOST[] = {4, 16, 17, 20, 24, 30, 32, 33, 36, 40, 64};
+  const int64_t kinds = sizeof MOST / sizeof *MOST;
+  int taken = 0;
+  for (int k = 0; k < (on->small ? 6 : 88); k++) {
+    const int64_t most = MOST[k % kinds], unit = most % 4 == 0 ? 4 : most % 2 == 0 ? 2 : 1;
+    const int32_t n = 2 + (int32_t)random_below(random, 4);
+    int64_t dims[8];
+    for (int i = 0; i <= n; i++)
+      dims[i] = k % 2 == 0 ? most : unit * (1 + random_below(random, most / unit));
+    begin(&t, MMC_F32, n, 1 + random_below(random, on->small ? 40 : 9000), random_bits(random));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, n - 1, k / 2 % 4, random);
+    finish_tight(&t);
+    if (k % 3 == 0) t.forms[random_below(random, n)].stride = 0;
+    if (k % 5 == 0) t.group.c_stride += 1 + random_below(random, 5);
+    if (k % 4 == 1) t.shift[random_below(random, n)] = 1 + (int)random_below(random, 3);
+    if (k % 7 == 2) t.shift[OPERANDS] = 1;
+    t.group.variant = VARIANT_RINGS;
+    if (!is_tried(on, &t.group)) continue;
+    taken++;
+    try_group(on, queue, &t);
+    t.group.variant = VARIANT_ANY;
+    try_group(on, queue, &t);
+  }
+  printf("%d batches in rings\n", taken);
+  if (taken == 0) return;
+  const int64_t dims[] = {33, 33, 33, 33, 33};
+  begin(&t, MMC_F32, 4, 10000, random_bits(random));
+  set_shapes(&t, dims);
+  add_tree(&t, 0, 3, 0, random);
+  finish_tight(&t);
+  expect_name(on, "chain in rings");
+}
+
 /* x^power by squaring, and sums of shared products: results that several products read. */
 static void test_shared(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
   for (int k = 0; k < (on->small ? 4 : 24); k++) {
@@ -263,7 +308,7 @@ static void test_shared(const target *on, mmci_queue *queue, mmc_dtype dtype, ui
     finish_random(&t, random);
     for (int variant = 0; variant < VARIANTS; variant++) {
       t.group.variant = variant;
-      if (on->ops->group_supports(on->device, &t.group)) try_group(on, queue, &t);
+      if (is_tried(on, &t.group)) try_group(on, queue, &t);
     }
   }
 }
@@ -742,6 +787,7 @@ static void tests(const target *on) {
   test_unsupported(on);
   test_equal(on, queue, &random);
   test_sizes(on, queue, &random);
+  test_rings(on, queue, &random);
   for (int dtype = 0; dtype < DTYPES; dtype++) {
     test_any(on, queue, (mmc_dtype)dtype, &random);
     test_many(on, queue, (mmc_dtype)dtype, &random);

@@ -243,6 +243,30 @@ mmci_model_counts mmci_cuda_model_tiles_counts(const mmci_group_limits *limits,
   return out;
 }
 
+/* A product of rings.cu takes the words of its tiles, what they read, and what they multiply; what
+ * is not stored from registers is copied once more. A warp is busy as long as it is delayed. */
+mmci_model_counts mmci_cuda_model_rings_counts(const mmci_group_limits *limits,
+                                               const mmci_group *chain, const mmci_rings *e) {
+  mmci_rings_size size = {.height = 1, .width = 1, .down = 1, .word = 1};
+  (void)mmci_rings_size_of(e->size, &size);
+  const int word_most = 4;
+  mmci_model_counts out = {.delay = {1, e->count},
+                           .at_once = (double)e->warps * limits->multiprocessors,
+                           .bytes = chain_bytes(chain)};
+  for (int s = 0; s < e->count; s++) {
+    const mmci_rings_product *p = &e->products[s];
+    const double tiles = (double)mmci_rings_tiles(&size, p->m, p->n), words = size.word,
+                 step = p->a_load < 0 ? word_most : words;
+    out.delay[2] += tiles * size.height * size.width / words;
+    out.delay[3] += tiles * p->k * (size.height / step + size.width / words);
+    out.delay[4] += tiles * p->k * size.height * size.width;
+  }
+  const mmci_rings_product *last = &e->products[e->count - 1];
+  if (size.word < word_most) out.delay[5] = ceil(last->m * last->n / (double)(size.word * WARP));
+  for (int i = 0; i < 6; i++) out.busy[i] = out.delay[i];
+  return out;
+}
+
 /* Returns the time of so many chains by the constants of their kernel, which has none where nothing
  * was measured. */
 static double counted_us(const mmci_model_general *f, const mmci_model_counts *c,
@@ -271,6 +295,12 @@ double mmci_cuda_model_tiles_us(const mmci_cuda_model *model, const mmci_group_l
                                 const mmci_group *chain, const mmci_tiles *tiles) {
   const mmci_model_counts c = mmci_cuda_model_tiles_counts(limits, chain, tiles);
   return counted_us(&model->dtypes[chain->dtype].tiled, &c, limits, (double)chain->batch);
+}
+
+double mmci_cuda_model_rings_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                const mmci_group *chain, const mmci_rings *rings) {
+  const mmci_model_counts c = mmci_cuda_model_rings_counts(limits, chain, rings);
+  return counted_us(&model->dtypes[chain->dtype].rings, &c, limits, (double)chain->batch);
 }
 
 double mmci_cuda_model_tensor_us(const mmci_cuda_model *model, const mmci_group_limits *limits,

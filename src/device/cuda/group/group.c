@@ -19,7 +19,11 @@
  * other sizes. */
 static const double FUSED_GAIN = 1.4, FUSED_OTHER_GAIN = 0.4;
 
-enum { VECTOR_BYTES = 16, SQUARES_BATCH = 2 };
+enum { VECTOR_BYTES = 16, SQUARES_BATCH = 2, RINGS_WORD = 4, RINGS_ROUNDS = 2 };
+
+/* A chain is multiplied by rings.cu where that is predicted to take at most this share of the time
+ * of the others: its model was fitted to fewer chains than theirs. */
+static const double RINGS_SHARE = 0.85;
 
 typedef enum kind {
   NOTHING,
@@ -33,6 +37,7 @@ typedef enum kind {
   TENSOR,
   PACKS,
   TILES,
+  RINGS,
   NO_KERNEL
 } kind;
 
@@ -45,6 +50,7 @@ enum {
   VARIANT_PACKS = 5,
   VARIANT_SQUARES = 6,
   VARIANT_TILES = 7,
+  VARIANT_RINGS = 8,
   VARIANTS
 };
 
@@ -65,6 +71,8 @@ struct mmci_group_kernel {
   mmci_tensor tensor;     /* set when kind is TENSOR */
   mmci_packs packs;       /* set when kind is PACKS */
   mmci_tiles tiles;       /* set when kind is TILES */
+  mmci_rings rings;       /* set when kind is RINGS */
+  mmci_rings any_rings;   /* set when kind is RINGS; takes any addresses */
 };
 
 static mmci_group_limits limits_of(const mmci_device *device) {
@@ -167,6 +175,8 @@ static double predicted_us(const mmci_cuda_model *model, const mmci_group *chain
       return mmci_cuda_model_packs_us(model, &kernel->limits, chain, &kernel->packs);
     case TILES:
       return mmci_cuda_model_tiles_us(model, &kernel->limits, chain, &kernel->tiles);
+    case RINGS:
+      return mmci_cuda_model_rings_us(model, &kernel->limits, chain, &kernel->rings);
     case NOTHING:
     case NO_KERNEL:
       break;
@@ -207,6 +217,21 @@ static void consider(const mmci_cuda_model *model, const mmci_group *chain, kind
     *us = mine;
   else
     kernel->kind = before;
+}
+
+static bool plan_rings(const mmci_group *chain, mmci_group_kernel *kernel) {
+  return mmci_rings_plan(&kernel->limits, chain, RINGS_WORD, &kernel->rings) &&
+         mmci_rings_plan(&kernel->limits, chain, 1, &kernel->any_rings);
+}
+
+/* Takes rings.cu for a batch that keeps its warps busy for some rounds, where it gains enough. */
+static void consider_rings(const mmci_cuda_model *model, const mmci_group *chain, double us,
+                           mmci_group_kernel *kernel) {
+  if (!plan_rings(chain, kernel) ||
+      chain->batch < (int64_t)RINGS_ROUNDS * kernel->rings.warps * kernel->limits.multiprocessors)
+    return;
+  us *= RINGS_SHARE;
+  consider(model, chain, RINGS, &us, kernel);
 }
 
 static kind choose_fused(const mmci_group *chain, mmci_group_kernel *kernel) {
@@ -291,6 +316,10 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
     kernel->kind = mmci_tiles_plan(chain, &kernel->tiles) ? TILES : NO_KERNEL;
     return;
   }
+  if (chain->variant == VARIANT_RINGS) {
+    kernel->kind = plan_rings(chain, kernel) ? RINGS : NO_KERNEL;
+    return;
+  }
   choose_first(chain, kernel);
   if (chain->variant == VARIANT_SQUARES && kernel->kind != SQUARES) kernel->kind = NO_KERNEL;
   if (chain->variant != 0) return;
@@ -300,6 +329,7 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
     consider(model, chain, TILES, &us, kernel);
   if (chain->batch > 1 && mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
     consider(model, chain, PACKS, &us, kernel);
+  if (chain->batch > 1) consider_rings(model, chain, us, kernel);
 }
 
 static kind kind_of(const mmci_device *device, const mmci_group *chain) {
@@ -325,6 +355,7 @@ const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *ch
                                       [TENSOR] = "chain by tensor cores",
                                       [PACKS] = "chain in packs",
                                       [TILES] = "chain in tiles",
+                                      [RINGS] = "chain in rings",
                                       [NO_KERNEL] = "none"};
   mmci_fused fused;
   mmci_fused_half half;
@@ -401,6 +432,10 @@ static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *ch
       break;
     case TILES:
       status = mmci_tiles_prepare(&kernel->tiles, error);
+      break;
+    case RINGS:
+      status = mmci_rings_prepare(&kernel->rings, error);
+      if (status == MMC_OK) status = mmci_rings_prepare(&kernel->any_rings, error);
       break;
     case NO_KERNEL:
       status = mmci_fail(error, MMC_E_UNSUPPORTED,
@@ -502,6 +537,16 @@ static mmc_status enqueue_tiles(mmci_queue *queue, const mmci_group_kernel *kern
   return mmci_tiles_launch(queue->stream, &kernel->limits, &tiles, error);
 }
 
+static mmc_status enqueue_rings(mmci_queue *queue, const mmci_group_kernel *kernel,
+                                const void *const *operands, void *c, mmci_error *error) {
+  mmci_rings rings = kernel->rings;
+  if (!mmci_rings_bind(&rings, operands, c)) {
+    rings = kernel->any_rings;
+    (void)mmci_rings_bind(&rings, operands, c);
+  }
+  return mmci_rings_launch(queue->stream, &kernel->limits, &rings, error);
+}
+
 mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
                                    const void *const *operands, void *c, mmci_error *error) {
   queue->has_products = true;
@@ -521,6 +566,8 @@ mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *k
       return enqueue_packs(queue, kernel, operands, c, error);
     case TILES:
       return enqueue_tiles(queue, kernel, operands, c, error);
+    case RINGS:
+      return enqueue_rings(queue, kernel, operands, c, error);
     case SPINES:
       return mmci_spines_launch(queue->stream, &kernel->limits, kernel->spines, operands, c, error);
     case FUSED:

@@ -8,6 +8,8 @@
  * tensor takes what general does in f16 and bf16, by tensor cores (tensor.c, tensor.cu)
  * tiles  takes f32 from left to right, any shapes in squares of a few sizes, by large tiles in
  *        registers (tiles.c, tiles.cu)
+ * rings  takes f32 without gaps, any tree of matrices to 64 x 64 in large batches, on Hopper
+ *        (rings.c, rings.cu)
  * single takes one chain of a few factors, f32 or f64 (single.c, single.cu)
  * squares takes f32 squares of a few sizes from left to right, for large batches (squares.cu)
  * spines takes one chain of any length, its products on the whole device (spines.c, spines.cu) */
@@ -39,6 +41,7 @@ enum {
   MMCI_TENSOR_SMALL_THREADS = 256, /* threads of a block at most when chains are small */
   MMCI_SQUARES_FACTORS = 8,
   MMCI_TILES_FACTORS = 8,
+  MMCI_RINGS_FACTORS = 8,
   MMCI_SINGLE_WARPS = 8, /* warps of a block, and operands of a group at most */
   MMCI_SINGLE_PRODUCTS = 7
 };
@@ -242,6 +245,57 @@ void mmci_tiles_bind(mmci_tiles *tiles, const void *const *operands, void *c);
 mmc_status mmci_tiles_prepare(const mmci_tiles *tiles, mmci_error *error);
 mmc_status mmci_tiles_launch(cudaStream_t stream, const mmci_group_limits *limits,
                              const mmci_tiles *tiles, mmci_error *error);
+
+/* ---- rings ----------------------------------------------------------------------------------- */
+
+/* A factor, which lies in its slot as it is stored; by_rows: its rows are copied one by one. */
+typedef struct mmci_rings_load {
+  const void *data;
+  int64_t stride;
+  uint32_t elements;
+  uint16_t rows, cols, pitch;
+  uint8_t operand;
+  bool by_rows;
+} mmci_rings_load;
+
+/* A product of operands that are loaded, by their loads' numbers, or lie in places, where these are
+ * -1. Places are in elements. */
+typedef struct mmci_rings_product {
+  uint32_t a, b, to;
+  uint16_t m, k, n, a_pitch, b_pitch, to_pitch;
+  int8_t a_load, b_load;
+} mmci_rings_product;
+
+typedef struct mmci_rings {
+  mmci_rings_load loads[MMCI_RINGS_FACTORS]; /* in the order in which products take them */
+  mmci_rings_product products[MMCI_RINGS_FACTORS - 1];
+  void *c;
+  int64_t ldc, c_stride, batch;
+  uint32_t slot;                 /* elements of a slot */
+  uint32_t warp_bytes;           /* bytes of a warp's memory */
+  uint8_t n, count, size, warps; /* size: one of those that rings.cu has, by number */
+} mmci_rings;
+
+/* Says how large the tiles of size number i are; false where there is no such size. */
+typedef struct mmci_rings_size {
+  int height, width; /* a lane's rows and columns */
+  int down;          /* lanes of a warp below each other */
+  int word;          /* elements that are read at once, and that all lines are multiples of */
+  int warps, tiles;  /* warps of a multiprocessor, and tiles of a product, at most */
+} mmci_rings_size;
+bool mmci_rings_size_of(int i, mmci_rings_size *out);
+/* Returns how many tiles cover m x n. */
+int64_t mmci_rings_tiles(const mmci_rings_size *size, int64_t m, int64_t n);
+
+/* Lays the chain out by words of at most so many elements; returns false when the kernel does not
+ * take it. */
+bool mmci_rings_plan(const mmci_group_limits *limits, const mmci_group *chain, int word,
+                     mmci_rings *out);
+/* Sets the addresses of operands and result; returns false when they are no whole words. */
+bool mmci_rings_bind(mmci_rings *rings, const void *const *operands, void *c);
+mmc_status mmci_rings_prepare(const mmci_rings *rings, mmci_error *error);
+mmc_status mmci_rings_launch(cudaStream_t stream, const mmci_group_limits *limits,
+                             const mmci_rings *rings, mmci_error *error);
 
 /* ---- alone ----------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* h100.h: constants of model.h for the H100, in microseconds, fitted to 4998 chains on one machine
- * (CUDA 13.0, cuBLAS 13.1). Those of packs.cu, tensor.cu and
- * tiles.cu are the H200's, whose multiprocessors are the same, by this memory's bandwidth. */
+ * (CUDA 13.0, cuBLAS 13.1). Those of packs.cu, tensor.cu, tiles.cu and rings.cu are the H200's,
+ * whose multiprocessors are the same, by this memory's bandwidth. */
 #ifndef MMCI_CUDA_KIND_H100_H
 #define MMCI_CUDA_KIND_H100_H
 
@@ -26,6 +26,11 @@ static const mmci_cuda_model
                                            .more_waves = 1.488,
                                            .delay = {0.0005351, 0.06647, 0.005879, 0.002745, 0.004803, 0.04152},
                                            .busy = {0.02951, 7.908e-05, 0.0006468, 1e-08, 0.0009448, 0.003894}},
+                                 .rings = {.bytes = 3e+06,
+                                           .launch = 1,
+                                           .more_waves = 0.3636,
+                                           .delay = {7.162, 5.352, 0.0363, 0.01138, 0.001362, 1e-08},
+                                           .busy = {0.0004454, 0.0003061, 3.085e-06, 7.924e-05, 0.0003098, 1e-08}},
 
                                  .flops = 5.0e7,
                                  .vector = {.bytes = 2.5e+06,

@@ -1,0 +1,69 @@
+/* bulk_copies.cuh: copies of whole matrices from global to shared memory that no lane waits for,
+ * and the gates that say when they have landed. On devices before Hopper nothing of this may be
+ * called.
+ */
+#ifndef MMCI_CUDA_GROUP_BULK_COPIES_CUH
+#define MMCI_CUDA_GROUP_BULK_COPIES_CUH
+
+#include "device/cuda/group/group_kernels.cuh"
+
+#ifndef MMCI_EMULATE_CUDA
+
+#if __CUDA_ARCH__ >= 900
+#define MMCI_ON_HOPPER(...) asm volatile(__VA_ARGS__)
+#else
+#define MMCI_ON_HOPPER(...) __trap()
+#endif
+
+/* An mbarrier in shared memory. A phase of it ends when all arrivals have come and all bytes that
+ * were expected have landed; the phases' parities are 0, 1, 0 and so on. */
+struct mmci_counted_gate {
+  unsigned long long state;
+  __device__ __forceinline__ unsigned address() const { return mmci_shared_address(&state); }
+  /* Every phase waits for so many arrivals. Other lanes see this after their next barrier. */
+  __device__ __forceinline__ void open(unsigned arrivals) {
+    MMCI_ON_HOPPER(
+        "mbarrier.init.shared::cta.b64 [%0], %1;\nfence.mbarrier_init.release.cluster;" ::"r"(
+            address()),
+        "r"(arrivals)
+        : "memory");
+  }
+  /* Arrives, and lets the phase wait for so many bytes. */
+  __device__ __forceinline__ void expect(unsigned bytes) {
+    MMCI_ON_HOPPER("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()),
+                   "r"(bytes)
+                   : "memory");
+  }
+  /* Arrives when what this lane copied by mmci_copy_async_or_zero() has landed. */
+  __device__ __forceinline__ void arrive_after_copies() {
+    MMCI_ON_HOPPER("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(address())
+                   : "memory");
+  }
+  /* Copies bytes that are expected; both addresses and the bytes are multiples of 16. */
+  __device__ __forceinline__ void copy(void *shared, const void *global, unsigned bytes) {
+    MMCI_ON_HOPPER(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
+        "[%3];" ::"r"(mmci_shared_address(shared)),
+        "l"(global), "r"(bytes), "r"(address())
+        : "memory");
+  }
+  /* Waits until a phase of this parity has ended. */
+  __device__ __forceinline__ void wait(unsigned parity) const {
+    MMCI_ON_HOPPER(
+        "{\n.reg .pred p;\nagain: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+        "@!p bra again;\n}" ::"r"(address()),
+        "r"(parity)
+        : "memory");
+  }
+};
+
+/* Orders what lanes read and wrote in shared memory before bulk copies to it that follow. */
+static __device__ __forceinline__ void mmci_order_bulk_copies() {
+  MMCI_ON_HOPPER("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+#undef MMCI_ON_HOPPER
+
+#endif
+
+#endif

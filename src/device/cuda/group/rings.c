@@ -1,0 +1,272 @@
+/* rings.c: lays chains out for rings.cu: which size of tiles takes them, where their intermediates
+ * lie, and how many warps of a multiprocessor work on them. */
+#include <stdint.h>
+
+#include "device/cuda/group/arena.h"
+#include "device/cuda/group/group.h"
+
+enum {
+  ELEMENT_BYTES = 4,
+  WORD = 4, /* elements of 16 bytes */
+  WARP = 32,
+  SLOTS = 2,
+  GATE_BYTES = 8,
+  SIDE = 64, /* no dimension exceeds this */
+  MATRICES = 2 * MMCI_RINGS_FACTORS - 1
+};
+
+/* The sizes of rings.cu, in its order. */
+static const mmci_rings_size SIZES[] = {{2, 4, 8, 4, 32, 1}, {8, 4, 4, 4, 16, 4},
+                                        {8, 4, 4, 2, 16, 4}, {5, 3, 4, 1, 28, 2},
+                                        {8, 4, 4, 1, 16, 4}, {9, 5, 4, 1, 12, 2}};
+
+bool mmci_rings_size_of(int i, mmci_rings_size *out) {
+  if (i < 0 || i >= (int)(sizeof SIZES / sizeof *SIZES)) return false;
+  *out = SIZES[i];
+  return true;
+}
+
+static int64_t up(int64_t x, int64_t to) {
+  return (x + to - 1) / to * to;
+}
+
+static int64_t rows_of(const mmci_rings_size *size) {
+  return (int64_t)size->height * size->down;
+}
+
+static int64_t cols_of(const mmci_rings_size *size) {
+  return (int64_t)size->width * (WARP / size->down);
+}
+
+int64_t mmci_rings_tiles(const mmci_rings_size *size, int64_t m, int64_t n) {
+  return up(m, rows_of(size)) / rows_of(size) * (up(n, cols_of(size)) / cols_of(size));
+}
+
+/* ---- what is taken --------------------------------------------------------------------------- */
+
+/* Each operand and each result but the last is read once. */
+static bool is_tree(const mmci_group *chain) {
+  int reads[MATRICES] = {0};
+  for (int s = 0; s < chain->count; s++) {
+    reads[chain->products[s].left]++;
+    reads[chain->products[s].right]++;
+  }
+  for (int x = 0; x < chain->n + chain->count - 1; x++)
+    if (reads[x] != 1) return false;
+  return true;
+}
+
+static bool has_sides(const mmci_group *chain) {
+  for (int s = 0; s < chain->count; s++) {
+    const mmci_group_product *p = &chain->products[s];
+    if (p->m < 1 || p->k < 1 || p->n < 1 || p->m > SIDE || p->k > SIDE || p->n > SIDE) return false;
+  }
+  return true;
+}
+
+static bool is_tight(const mmci_group *chain) {
+  for (int s = 0; s < chain->count; s++) {
+    const mmci_group_product *p = &chain->products[s];
+    const mmci_form *left = &chain->forms[p->left], *right = &chain->forms[p->right];
+    if (p->left < chain->n && (left->trans || left->gathered || (left->ld != p->k && p->m > 1)))
+      return false;
+    if (p->right < chain->n && (right->trans || right->gathered || (right->ld != p->n && p->k > 1)))
+      return false;
+  }
+  const mmci_group_product *last = &chain->products[chain->count - 1];
+  return !chain->c_gathered && (chain->ldc == last->n || last->m == 1);
+}
+
+static bool is_taken(const mmci_group_limits *limits, const mmci_group *chain) {
+  return limits->hopper && chain->dtype == MMC_F32 && chain->n >= 2 &&
+         chain->n <= MMCI_RINGS_FACTORS && chain->count == chain->n - 1 && has_sides(chain) &&
+         is_tree(chain) && is_tight(chain);
+}
+
+/* Returns of how many elements, 4, 2 or 1, all lines and strides are multiples. */
+static int word_of(const mmci_group *chain, int most) {
+  int64_t bits = chain->c_stride;
+  for (int s = 0; s < chain->count; s++) {
+    const mmci_group_product *p = &chain->products[s];
+    if (p->left < chain->n) bits |= p->k;
+    bits |= p->n;
+  }
+  for (int i = 0; i < chain->n; i++) bits |= chain->forms[i].stride;
+  while (most > 1 && bits % most != 0) most /= 2;
+  return most;
+}
+
+/* ---- a layout -------------------------------------------------------------------------------- */
+
+/* Returns the number of the load, after it has added it. */
+static int8_t add_load(const mmci_group *chain, int operand, int64_t rows, int64_t cols,
+                       bool is_left, int word, mmci_rings *out) {
+  mmci_rings_load *l = &out->loads[out->n];
+  *l = (mmci_rings_load){.stride = chain->forms[operand].stride,
+                         .elements = (uint32_t)(rows * cols),
+                         .rows = (uint16_t)rows,
+                         .cols = (uint16_t)cols,
+                         .pitch = (uint16_t)cols,
+                         .operand = (uint8_t)operand};
+  /* Rows of a left operand that begin in few banks are copied one by one, a word further apart. */
+  l->by_rows = word == WORD && is_left && cols % (4 * WORD) == 0;
+  if (l->by_rows) l->pitch += WORD;
+  const uint32_t elements = mmci_arena_up(rows * l->pitch + (word < WORD ? WORD - 1 : 0), WORD);
+  if (elements > out->slot) out->slot = elements;
+  return (int8_t)out->n++;
+}
+
+/* Returns an odd number of 16-byte words, in elements, so that rows begin in different banks. */
+static uint32_t pitch_of(int64_t cols) {
+  const uint32_t pitch = mmci_arena_up(cols, WORD);
+  return pitch / WORD % 2 == 0 ? pitch + WORD : pitch;
+}
+
+static void fill_products(const mmci_group *chain, int word, mmci_rings *out) {
+  for (int s = 0; s < chain->count; s++) {
+    const mmci_group_product *x = &chain->products[s];
+    mmci_rings_product *p = &out->products[s];
+    *p = (mmci_rings_product){
+        .m = (uint16_t)x->m, .k = (uint16_t)x->k, .n = (uint16_t)x->n, .a_load = -1, .b_load = -1};
+    if (x->left < chain->n) p->a_load = add_load(chain, x->left, x->m, x->k, true, word, out);
+    if (x->right < chain->n) p->b_load = add_load(chain, x->right, x->k, x->n, false, word, out);
+    p->a_pitch =
+        p->a_load < 0 ? out->products[x->left - chain->n].to_pitch : out->loads[p->a_load].pitch;
+    p->b_pitch =
+        p->b_load < 0 ? out->products[x->right - chain->n].to_pitch : out->loads[p->b_load].pitch;
+    /* The result is copied from where it lies as it shall be stored. */
+    p->to_pitch = (uint16_t)(s == chain->count - 1 ? x->n : pitch_of(x->n));
+  }
+}
+
+/* The places of intermediates in a warp's memory, in elements; free ones may be taken again. */
+typedef struct places {
+  uint32_t size[MMCI_RINGS_FACTORS];
+  bool is_taken[MMCI_RINGS_FACTORS];
+  int count;
+} places;
+
+static int take_place(places *x, uint32_t size) {
+  int i = 0;
+  while (i < x->count && x->is_taken[i]) i++;
+  if (i == x->count) x->count++;
+  if (size > x->size[i]) x->size[i] = size;
+  x->is_taken[i] = true;
+  return i;
+}
+
+/* Finds places for intermediates, and for the result where it is not stored from registers. A
+ * result may lie where its operands are when all of it is computed before any is written. Returns
+ * the elements of all. */
+static uint32_t place_results(const mmci_group *chain, const mmci_rings_size *size,
+                              mmci_rings *out) {
+  places x = {.count = 0};
+  int place_of[MMCI_RINGS_FACTORS] = {0};
+  uint32_t at[MMCI_RINGS_FACTORS + 1] = {0};
+  for (int s = 0; s < chain->count; s++) {
+    const mmci_group_product *p = &chain->products[s];
+    const bool at_once = mmci_rings_tiles(size, p->m, p->n) == 1, is_last = s == chain->count - 1;
+    const int32_t operands[] = {p->left, p->right};
+    for (int t = 0; t < 2; t++)
+      if (at_once && operands[t] >= chain->n) x.is_taken[place_of[operands[t] - chain->n]] = false;
+    if (!is_last || size->word < WORD)
+      place_of[s] = take_place(&x, mmci_arena_up(p->m * out->products[s].to_pitch, WORD));
+    for (int t = 0; t < 2; t++)
+      if (!at_once && operands[t] >= chain->n) x.is_taken[place_of[operands[t] - chain->n]] = false;
+  }
+  for (int i = 0; i < x.count; i++) at[i + 1] = at[i] + x.size[i];
+  for (int s = 0; s < chain->count; s++) {
+    const mmci_group_product *p = &chain->products[s];
+    out->products[s].to = at[place_of[s]];
+    if (p->left >= chain->n) out->products[s].a = at[place_of[p->left - chain->n]];
+    if (p->right >= chain->n) out->products[s].b = at[place_of[p->right - chain->n]];
+  }
+  return at[x.count];
+}
+
+/* Returns behind how many elements from the first slot on the tiles of a product end that read the
+ * operand, rows x pitch, from `at` on, or from a slot where it is loaded. */
+static int64_t end_of(const mmci_rings *rings, int load, uint32_t at, int64_t rows, int64_t pitch,
+                      int64_t cols, uint32_t places_at) {
+  const int64_t begin =
+      load < 0 ? (int64_t)places_at + at : (SLOTS - 1) * (int64_t)rings->slot + WORD;
+  return begin + (rows - 1) * pitch + cols;
+}
+
+/* Returns the elements that a warp needs: slots, places, and what tiles read beyond them. */
+static uint32_t elements_of(const mmci_rings_size *size, const mmci_rings *rings, uint32_t places) {
+  const uint32_t places_at = SLOTS * rings->slot;
+  int64_t most = (int64_t)places_at + places;
+  for (int s = 0; s < rings->count; s++) {
+    const mmci_rings_product *p = &rings->products[s];
+    const int64_t a_end = end_of(rings, p->a_load, p->a, up(p->m, rows_of(size)), p->a_pitch, p->k,
+                                 places_at),
+                  b_end = end_of(rings, p->b_load, p->b, p->k, p->b_pitch, up(p->n, cols_of(size)),
+                                 places_at);
+    if (a_end > most) most = a_end;
+    if (b_end > most) most = b_end;
+  }
+  return mmci_arena_up(most, WORD);
+}
+
+static bool lay_out(const mmci_group_limits *limits, const mmci_group *chain, int number,
+                    mmci_rings *out) {
+  const mmci_rings_size *size = &SIZES[number];
+  *out = (mmci_rings){.c_stride = chain->c_stride,
+                      .ldc = chain->ldc,
+                      .batch = chain->batch,
+                      .count = (uint8_t)chain->count,
+                      .size = (uint8_t)number};
+  for (int s = 0; s < chain->count; s++)
+    if (mmci_rings_tiles(size, chain->products[s].m, chain->products[s].n) > size->tiles)
+      return false;
+  fill_products(chain, size->word, out);
+  const uint32_t places = place_results(chain, size, out);
+  out->warp_bytes = SLOTS * GATE_BYTES + elements_of(size, out, places) * ELEMENT_BYTES;
+  if (limits->shared_bytes < out->warp_bytes) return false;
+  const int64_t fit = (int64_t)(limits->shared_bytes / out->warp_bytes),
+                asked = (chain->batch - 1) / limits->multiprocessors + 1;
+  int64_t warps = fit < size->warps ? fit : size->warps;
+  if (warps > asked) warps = asked;
+  out->warps = (uint8_t)warps;
+  return true;
+}
+
+/* Returns the instructions that multiply and read, a chain's, by the warps that share the work. */
+static double cost_of(const mmci_rings *rings) {
+  const mmci_rings_size *size = &SIZES[rings->size];
+  double sum = 0;
+  for (int s = 0; s < rings->count; s++) {
+    const mmci_rings_product *p = &rings->products[s];
+    const int step = p->a_load < 0 ? WORD : size->word;
+    const double reads = (double)size->height / step + (double)size->width / size->word;
+    sum += (double)mmci_rings_tiles(size, p->m, p->n) * p->k *
+           (size->height * size->width + 2 * reads);
+  }
+  return sum / rings->warps;
+}
+
+bool mmci_rings_plan(const mmci_group_limits *limits, const mmci_group *chain, int word,
+                     mmci_rings *out) {
+  if (!is_taken(limits, chain)) return false;
+  bool found = false;
+  word = word_of(chain, word);
+  for (int i = 0; i < (int)(sizeof SIZES / sizeof *SIZES); i++) {
+    mmci_rings rings;
+    if (SIZES[i].word > word || !lay_out(limits, chain, i, &rings)) continue;
+    if (!found || cost_of(&rings) < cost_of(out)) *out = rings;
+    found = true;
+  }
+  return found;
+}
+
+bool mmci_rings_bind(mmci_rings *rings, const void *const *operands, void *c) {
+  const uintptr_t bytes = (uintptr_t)SIZES[rings->size].word * ELEMENT_BYTES;
+  uintptr_t bits = (uintptr_t)c;
+  for (int l = 0; l < rings->n; l++) {
+    rings->loads[l].data = operands[rings->loads[l].operand];
+    bits |= (uintptr_t)rings->loads[l].data;
+  }
+  rings->c = c;
+  return bits % bytes == 0;
+}

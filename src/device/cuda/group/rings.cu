@@ -1,0 +1,244 @@
+/* rings.cu: batches of chains of small factors in f32, any tree: a warp takes one chain after the
+ * other, and its factors arrive by bulk copies, each as a whole, while it multiplies those before.
+ *
+ * Layout   factors and the result without gaps. A warp has a ring of two slots for factors, which
+ *          lie there as they are stored, at their address modulo 16 bytes, and places for
+ *          intermediates, whose rows are an odd number of 16-byte words long
+ * Launch   a block a multiprocessor, of as many warps as shared memory holds; a warp strides over
+ *          the batch
+ * Traffic  each factor is read once, the result is written once
+ * Idea     over tiles.cu: no lane computes addresses of what is loaded, odd lines cost no more than
+ *          even ones, and factors of the next chain arrive while this one is multiplied. What lies
+ *          beside a matrix in the warp's memory is multiplied too, but only into sums that nobody
+ *          stores
+ */
+#include "device/cuda/group/bulk_copies.cuh"
+
+enum { WARP = 32, SLOTS = 2, ENDS = 8 /* lanes that copy what is no whole word */ };
+
+/* A lane has HEIGHT rows, DOWN apart, and WIDTH columns in pieces of WORD, ACROSS * WORD apart.
+ * Factors have whole words of so many elements. */
+template <int HEIGHT_, int WIDTH_, int DOWN_, int WORD_, int WARPS_>
+struct RingsShape {
+  static constexpr int HEIGHT = HEIGHT_, WIDTH = WIDTH_, DOWN = DOWN_, WORD = WORD_, WARPS = WARPS_,
+                       ACROSS = WARP / DOWN, ROWS = HEIGHT * DOWN, COLS = WIDTH * ACROSS;
+  static_assert(WIDTH % WORD == 0 && (DOWN == 4 || DOWN == 8), "whole pieces");
+};
+
+/* Reads or writes one, two or four elements at once. */
+template <int WORD>
+static __device__ __forceinline__ void read_word(float *to, const float *from) {
+  if constexpr (WORD == 4)
+    *reinterpret_cast<float4 *>(to) = *reinterpret_cast<const float4 *>(from);
+  else if constexpr (WORD == 2)
+    *reinterpret_cast<float2 *>(to) = *reinterpret_cast<const float2 *>(from);
+  else
+    *to = *from;
+}
+
+/* Adds terms begin to end, of which STEP are read from a row of the left operand at once. */
+template <typename Shape, int STEP>
+static __device__ __forceinline__ void add_terms(const float *a, int a_pitch, const float *b,
+                                                 int b_pitch, int begin, int end,
+                                                 float (&sums)[Shape::HEIGHT][Shape::WIDTH]) {
+  constexpr int HEIGHT = Shape::HEIGHT, WIDTH = Shape::WIDTH, WORD = Shape::WORD;
+#pragma unroll(STEP == 4 ? 1 : 4 / STEP)
+  for (int k = begin; k < end; k += STEP) {
+    alignas(16) float left[HEIGHT][STEP];
+#pragma unroll
+    for (int i = 0; i < HEIGHT; i++) read_word<STEP>(left[i], a + i * Shape::DOWN * a_pitch + k);
+#pragma unroll
+    for (int d = 0; d < STEP; d++) {
+      alignas(16) float right[WIDTH];
+#pragma unroll
+      for (int j = 0; j < WIDTH; j += WORD)
+        read_word<WORD>(right + j, b + (k + d) * b_pitch + j * Shape::ACROSS);
+#pragma unroll
+      for (int i = 0; i < HEIGHT; i++)
+#pragma unroll
+        for (int at = 0; at < WIDTH; at++) {
+          /* Rows go to and fro: the last column of one is the first of the next. */
+          const int j = i % 2 == 0 ? at : WIDTH - 1 - at;
+          sums[i][j] += left[i][d] * right[j];
+        }
+    }
+  }
+}
+
+template <typename Shape>
+static __device__ __forceinline__ void add_all_terms(const float *a, const float *b,
+                                                     const mmci_rings_product &p,
+                                                     float (&sums)[Shape::HEIGHT][Shape::WIDTH]) {
+  const int k = p.k, a_pitch = p.a_pitch, b_pitch = p.b_pitch;
+  if (Shape::WORD < 4 && p.a_load >= 0)
+    return add_terms<Shape, Shape::WORD>(a, a_pitch, b, b_pitch, 0, k, sums);
+  const int whole = k & ~3;
+  add_terms<Shape, 4>(a, a_pitch, b, b_pitch, 0, whole, sums);
+  if constexpr (Shape::WORD < 4) {
+#pragma unroll 1
+    for (int d = whole; d < k; d += Shape::WORD)
+      add_terms<Shape, Shape::WORD>(a, a_pitch, b, b_pitch, d, d + Shape::WORD, sums);
+  }
+}
+
+static __device__ __forceinline__ const float *matrix_of(const mmci_rings_load &l, int64_t chain) {
+  return static_cast<const float *>(l.data) + chain * l.stride;
+}
+
+/* Returns how many elements lie between the 16-byte word that a matrix begins in and the matrix. */
+static __device__ __forceinline__ unsigned shift_of(const float *matrix) {
+  return (unsigned)((uintptr_t)matrix / sizeof(float)) & 3;
+}
+
+/* Begins to copy a matrix to a slot: whole words at once, and the ends by a lane each. */
+template <int WORD>
+static __device__ __forceinline__ void load_matrix(const mmci_rings_load &l, const float *from,
+                                                   float *to, mmci_counted_gate *gate,
+                                                   unsigned lane) {
+  const unsigned all = l.elements;
+  if constexpr (WORD == 4) {
+    if (lane == 0) gate->expect(all * sizeof(float));
+    if (l.by_rows) {
+      __syncwarp();
+      for (unsigned r = lane; r < l.rows; r += WARP)
+        gate->copy(to + r * l.pitch, from + r * l.cols, l.cols * (unsigned)sizeof(float));
+    } else if (lane == 0) {
+      gate->copy(to, from, all * sizeof(float));
+    }
+  } else {
+    const unsigned shift = shift_of(from), before = (4 - shift) & 3,
+                   head = before < all ? before : all, body = (all - head) & ~3u;
+    float *target = to + shift;
+    if (lane == 0) {
+      mmci_order_bulk_copies();
+      gate->expect(body * sizeof(float));
+      if (body > 0) gate->copy(target + head, from + head, body * sizeof(float));
+    }
+    if (lane < ENDS) {
+      const unsigned at = lane < 4 ? lane : head + body + lane - 4;
+      if (at < (lane < 4 ? head : all))
+        mmci_copy_async_or_zero<sizeof(float)>(target + at, from + at, true);
+      gate->arrive_after_copies();
+    }
+  }
+}
+
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
+    multiply_in_rings(const __grid_constant__ mmci_rings e) {
+  constexpr int WORD = Shape::WORD, HEIGHT = Shape::HEIGHT, WIDTH = Shape::WIDTH,
+                DOWN = Shape::DOWN, ACROSS = Shape::ACROSS;
+  MMCI_DYNAMIC_SHARED(memory);
+  const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  mmci_counted_gate *gates = reinterpret_cast<mmci_counted_gate *>(memory + warp * e.warp_bytes);
+  float *slots = reinterpret_cast<float *>(gates + SLOTS), *places = slots + SLOTS * e.slot;
+  /* A lane's neighbours read the same words of either operand. */
+  const unsigned pair = (lane & 1) | ((lane >> 1) & 2), high = (lane >> 1) & 1;
+  const int col = (int)(DOWN == 8 ? pair : pair | ((lane >> 2) & 4)),
+            row = (int)(DOWN == 8 ? high | ((lane >> 2) & 6) : high | ((lane >> 2) & 2));
+  if (lane < SLOTS) gates[lane].open(WORD == 4 ? 1 : 1 + ENDS);
+  __syncwarp();
+  mmci_follow_previous();
+  const int64_t stride = (int64_t)gridDim.x * (blockDim.x / WARP), batch = e.batch;
+  int64_t chain = blockIdx.x + (int64_t)gridDim.x * warp, coming = chain;
+  unsigned coming_load = 0, coming_slot = 0, taken = 0;
+  auto load_next = [&]() {
+    if (coming >= batch) return;
+    const mmci_rings_load &l = e.loads[coming_load];
+    load_matrix<WORD>(l, matrix_of(l, coming), slots + coming_slot * e.slot, gates + coming_slot,
+                      lane);
+    coming_slot = (coming_slot + 1) % SLOTS;
+    if (++coming_load == e.n) {
+      coming_load = 0;
+      coming += stride;
+    }
+  };
+  auto take = [&](int load) -> const float * {
+    const unsigned slot = taken % SLOTS;
+    gates[slot].wait(taken / SLOTS % 2);
+    taken++;
+    const float *at = slots + slot * e.slot;
+    return WORD < 4 ? at + shift_of(matrix_of(e.loads[load], chain)) : at;
+  };
+  for (int i = 0; i < SLOTS; i++) load_next();
+  for (; chain < batch; chain += stride) {
+#pragma unroll 1
+    for (int s = 0; s < e.count; s++) {
+      const mmci_rings_product &p = e.products[s];
+      const float *a = p.a_load >= 0 ? take(p.a_load) : places + p.a;
+      const float *b = p.b_load >= 0 ? take(p.b_load) : places + p.b;
+      const int used = (p.a_load >= 0) + (p.b_load >= 0), m = p.m, n = p.n;
+      const bool is_last = s == e.count - 1;
+#pragma unroll 1
+      for (int r = 0; r < m; r += Shape::ROWS)
+#pragma unroll 1
+        for (int q = 0; q < n; q += Shape::COLS) {
+          alignas(16) float sums[HEIGHT][WIDTH];
+#pragma unroll
+          for (int i = 0; i < HEIGHT; i++)
+#pragma unroll
+            for (int j = 0; j < WIDTH; j++) sums[i][j] = 0;
+          add_all_terms<Shape>(a + (r + row) * p.a_pitch, b + q + col * WORD, p, sums);
+          __syncwarp();
+          if (r + Shape::ROWS >= m && q + Shape::COLS >= n)
+            for (int i = 0; i < used; i++) load_next();
+          const bool is_stored = WORD == 4 && is_last;
+          float *to = is_stored ? static_cast<float *>(e.c) + chain * e.c_stride : places + p.to;
+          const int64_t to_pitch = is_stored ? e.ldc : p.to_pitch;
+#pragma unroll
+          for (int i = 0; i < HEIGHT; i++)
+#pragma unroll
+            for (int j = 0; j < WIDTH; j += WORD) {
+              const int x = r + row + i * DOWN, y = q + col * WORD + j * ACROSS;
+              if (x < m && y < n) read_word<WORD>(to + x * to_pitch + y, &sums[i][j]);
+            }
+        }
+      __syncwarp();
+      if (WORD < 4 && is_last) {
+        const unsigned words = (unsigned)(m * n) / WORD;
+        const float *from = places + p.to;
+        float *to = static_cast<float *>(e.c) + chain * e.c_stride;
+#pragma unroll 4
+        for (unsigned w = lane; w < words; w += WARP)
+          read_word<WORD>(to + w * WORD, from + w * WORD);
+        __syncwarp();
+      }
+    }
+  }
+}
+
+/* ---- on the host ----------------------------------------------------------------------------- */
+
+typedef void (*kernel_fn)(mmci_rings);
+
+/* The kernels are in the order of the sizes of rings.c. */
+static const kernel_fn KERNELS[] = {
+    multiply_in_rings<RingsShape<2, 4, 8, 4, 32>>, multiply_in_rings<RingsShape<8, 4, 4, 4, 16>>,
+    multiply_in_rings<RingsShape<8, 4, 4, 2, 16>>, multiply_in_rings<RingsShape<5, 3, 4, 1, 28>>,
+    multiply_in_rings<RingsShape<8, 4, 4, 1, 16>>, multiply_in_rings<RingsShape<9, 5, 4, 1, 12>>,
+};
+
+static int shared_bytes_of(const mmci_rings *rings) {
+  return (int)(rings->warps * rings->warp_bytes);
+}
+
+extern "C" mmc_status mmci_rings_prepare(const mmci_rings *rings, mmci_error *error) {
+  /* The limit is raised above any before, so that kernels prepared earlier still fit. */
+  const kernel_fn kernel = KERNELS[rings->size];
+  cudaFuncAttributes facts;
+  MMCI_CUDA_TRY(cudaFuncGetAttributes(&facts, kernel));
+  const int bytes = shared_bytes_of(rings);
+  if (bytes > facts.maxDynamicSharedSizeBytes)
+    MMCI_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  return MMC_OK;
+}
+
+extern "C" mmc_status mmci_rings_launch(cudaStream_t stream, const mmci_group_limits *limits,
+                                        const mmci_rings *rings, mmci_error *error) {
+  const int64_t blocks =
+      rings->batch < limits->multiprocessors ? rings->batch : limits->multiprocessors;
+  MMCI_CUDA_TRY(mmci_launch_overlapped(
+      KERNELS[rings->size], limits->overlap, dim3((unsigned)blocks),
+      dim3((unsigned)(rings->warps * WARP)), (size_t)shared_bytes_of(rings), stream, *rings));
+  return MMC_OK;
+}
