@@ -23,3 +23,6 @@ cudaError_t mmci_emulation_c_last_error(void) {
 const char *mmci_emulation_c_error_string(cudaError_t error) {
   return cudaGetErrorString(error);
 }
+cudaError_t mmci_emulation_c_shared_most(const void *kernel, int bytes) {
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+}

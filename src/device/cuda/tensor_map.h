@@ -3,7 +3,11 @@
 #ifndef MMCI_CUDA_TENSOR_MAP_H
 #define MMCI_CUDA_TENSOR_MAP_H
 
+#ifdef MMCI_EMULATE_CUDA
+#include "cuda_emulation_c.h"
+#else
 #include <cudaTypedefs.h>
+#endif
 
 #include "base/status.h"
 

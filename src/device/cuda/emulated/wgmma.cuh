@@ -4,10 +4,17 @@
 #ifndef MMCI_CUDA_EMULATED_WGMMA_CUH
 #define MMCI_CUDA_EMULATED_WGMMA_CUH
 
-#include <cuda.h>
 #include <stdint.h>
 
 #include "device/cuda/launch.cuh"
+
+#ifdef MMCI_EMULATE_CUDA
+
+#include "hopper_emulation.h"
+
+#else
+
+#include <cuda.h>
 
 static __device__ __forceinline__ uint32_t mmci_shared_address(const void *p) {
   return (uint32_t)__cvta_generic_to_shared(p);
@@ -257,5 +264,7 @@ static __device__ __forceinline__ void mmci_copy_and_multiply(Kernel &kernel, co
     kernel.multiply();
   }
 }
+
+#endif
 
 #endif

@@ -236,9 +236,9 @@ struct FusedHalf {
     const uint32_t to = out(group, turn & (job.outs - 1));
     if (is_first) {
       if (job.outs == 2)
-        asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
+        copies_wait_read<1>();
       else
-        asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+        copies_wait_read<0>();
     }
     mmci_warpgroup_sync(1 + group);
     if (job.d_by_columns) {
@@ -254,7 +254,7 @@ struct FusedHalf {
     mmci_warpgroup_sync(1 + group);
     for (int c = 0; c < S::CHUNK / BOX; c++)
       store_result(job, d, matrix, to + c * BOX_BYTES, row, col + c * BOX);
-    if (is_first) asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    if (is_first) copies_commit();
     __syncwarp(); /* products are those of whole warps */
   }
 
@@ -288,7 +288,7 @@ struct FusedHalf {
       }
     }
     /* Shared memory must last until the stores have read it. */
-    if (threadIdx.x % WARPGROUP == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    if (threadIdx.x % WARPGROUP == 0) copies_wait();
   }
 };
 
@@ -317,11 +317,11 @@ __global__ void __launch_bounds__(S::THREADS, 1)
   }
   __syncthreads();
   if (threadIdx.x < WARPGROUP) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"((int)LOADER_REGISTERS));
+    keep_registers<LOADER_REGISTERS>();
     if (threadIdx.x == 0) kernel.load_a(&maps.a);
     if (threadIdx.x == 32) kernel.load_rest(&maps.b, &maps.c);
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"((int)S::REGISTERS));
+    take_registers<S::REGISTERS>();
     kernel.multiply(&maps.d);
   }
 #endif

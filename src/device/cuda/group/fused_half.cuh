@@ -31,6 +31,8 @@ struct Ring {
 /* ---- Hopper's instructions --------------------------------------------------------------------
  */
 
+#ifndef MMCI_EMULATE_CUDA /* tests/emulation/hopper_emulation.h has all of them, too */
+
 /* Copies a box of 64 x 64 elements to shared memory. */
 static __device__ __forceinline__ void load_box(uint32_t to, const CUtensorMap *map,
                                                 uint32_t barrier, int x, int y, int matrix) {
@@ -59,23 +61,6 @@ static __device__ __forceinline__ void await(uint32_t barrier, uint32_t phase) {
 
 static __device__ __forceinline__ void arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-/* Returns the descriptor of boxes in which k runs across the lines; boxes of the next 64 rows or
- * columns follow. Adding 128 moves 16 along k. */
-static __device__ __forceinline__ uint64_t crosswise(uint32_t address) {
-  return (uint64_t)((address & 0x3FFFF) >> 4) | ((uint64_t)(BOX_BYTES >> 4) << 16) | (64ull << 32) |
-         (1ull << 62);
-}
-
-/* Returns the descriptor of boxes, and what moves it 16 along k. */
-template <bool across>
-static __device__ __forceinline__ uint64_t box_at(uint32_t address) {
-  return across ? crosswise(address) : mmci_matrix_at(address);
-}
-template <bool across>
-static __device__ __forceinline__ uint64_t step_of() {
-  return across ? 128 : 2;
 }
 
 #define R32                                              \
@@ -126,9 +111,6 @@ static __device__ __forceinline__ uint32_t pair_of(mmci_bf16_element, float low,
   return *reinterpret_cast<const uint32_t *>(&pair);
 }
 
-/* ---- boxes of results -------------------------------------------------------------------------
- */
-
 /* Writes four tiles of 8 x 8, each line of which goes to the address of a lane. */
 template <bool turned>
 static __device__ __forceinline__ void store_tiles(uint32_t at, const uint32_t (&words)[4]) {
@@ -141,6 +123,85 @@ static __device__ __forceinline__ void store_tiles(uint32_t at, const uint32_t (
                  "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
                  : "memory");
 }
+
+/* Lets tensor copies see what this thread has written to shared memory. */
+static __device__ __forceinline__ void show_to_copies() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* Copies a box to the shared memory of another block of the cluster, whose barrier counts it. */
+static __device__ __forceinline__ void send_box(uint32_t to, uint32_t from, uint32_t barrier,
+                                                uint32_t block) {
+  asm volatile(
+      "{ .reg .b32 there, then;\n"
+      "mapa.shared::cluster.u32 there, %0, %4;\n"
+      "mapa.shared::cluster.u32 then, %2, %4;\n"
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
+      "[there], [%1], %3, [then]; }" ::"r"(to),
+      "r"(from), "r"(barrier), "r"((int)BOX_BYTES), "r"(block)
+      : "memory");
+}
+
+/* Waits at a barrier of so many threads, or arrives there and goes on. */
+template <int threads>
+static __device__ __forceinline__ void meet(int barrier) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(threads) : "memory");
+}
+template <int threads>
+static __device__ __forceinline__ void pass(int barrier) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(threads) : "memory");
+}
+
+static __device__ __forceinline__ uint16_t read_half(uint32_t at) {
+  uint16_t bits;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(bits) : "r"(at) : "memory");
+  return bits;
+}
+
+/* Ends a group of the copies to global memory that this thread has begun. */
+static __device__ __forceinline__ void copies_commit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+/* Waits until all but so many groups have read shared memory, or until all are done. */
+template <int left>
+static __device__ __forceinline__ void copies_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(left) : "memory");
+}
+static __device__ __forceinline__ void copies_wait() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+/* Gives registers of a warpgroup's threads up, or takes what others gave. */
+template <int count>
+static __device__ __forceinline__ void keep_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+template <int count>
+static __device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+#endif
+
+/* Returns the descriptor of boxes in which k runs across the lines; boxes of the next 64 rows or
+ * columns follow. Adding 128 moves 16 along k. */
+static __device__ __forceinline__ uint64_t crosswise(uint32_t address) {
+  return (uint64_t)((address & 0x3FFFF) >> 4) | ((uint64_t)(BOX_BYTES >> 4) << 16) | (64ull << 32) |
+         (1ull << 62);
+}
+
+/* Returns the descriptor of boxes, and what moves it 16 along k. */
+template <bool across>
+static __device__ __forceinline__ uint64_t box_at(uint32_t address) {
+  return across ? crosswise(address) : mmci_matrix_at(address);
+}
+template <bool across>
+static __device__ __forceinline__ uint64_t step_of() {
+  return across ? 128 : 2;
+}
+
+/* ---- boxes of results -------------------------------------------------------------------------
+ */
 
 /* Writes the sums of a warpgroup, 64 rows and 64 columns, as a box of lines of rows, or of columns
  * when turned. Columns from cols on become zeros where is_cut: what lies there are zeros times
@@ -169,11 +230,6 @@ static __device__ __forceinline__ void write_box(uint32_t to, const float *sums,
   }
 }
 
-/* Lets tensor copies see what this thread has written to shared memory. */
-static __device__ __forceinline__ void show_to_copies() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
 /* Writes what D has of a box: element x and so on of line y and so on. */
 static __device__ __forceinline__ void store_edge(const mmci_fused_half_job &job, int matrix,
                                                   uint32_t from, int x, int y) {
@@ -182,10 +238,7 @@ static __device__ __forceinline__ void store_edge(const mmci_fused_half_job &job
   uint16_t *to = (uint16_t *)job.d + matrix * job.d_stride + (y + line) * job.d_ld + x;
 #pragma unroll 1
   for (int e = half; e < half + BOX / 2 && x + e < job.d_length; e++)
-    asm volatile("ld.shared.u16 %0, [%1];"
-                 : "=h"(to[e])
-                 : "r"(from + line * 128 + ((e / 8 ^ line % 8) << 4) + e % 8 * 2)
-                 : "memory");
+    to[e] = read_half(from + line * 128 + ((e / 8 ^ line % 8) << 4) + e % 8 * 2);
 }
 
 /* Stores the box at row and col of D, all threads of a warpgroup together. */

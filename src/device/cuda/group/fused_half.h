@@ -7,8 +7,12 @@
 #ifndef MMCI_CUDA_GROUP_FUSED_HALF_H
 #define MMCI_CUDA_GROUP_FUSED_HALF_H
 
+#ifdef MMCI_EMULATE_CUDA
+#include "cuda_emulation_c.h"
+#else
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#endif
 
 #include "device/device.h"
 

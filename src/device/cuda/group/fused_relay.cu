@@ -43,19 +43,6 @@ struct RelayShape {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/* Copies a box to the shared memory of another block of the cluster, whose barrier counts it. */
-static __device__ __forceinline__ void send_box(uint32_t to, uint32_t from, uint32_t barrier,
-                                                uint32_t block) {
-  asm volatile(
-      "{ .reg .b32 there, then;\n"
-      "mapa.shared::cluster.u32 there, %0, %4;\n"
-      "mapa.shared::cluster.u32 then, %2, %4;\n"
-      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
-      "[there], [%1], %3, [then]; }" ::"r"(to),
-      "r"(from), "r"(barrier), "r"((int)BOX_BYTES), "r"(block)
-      : "memory");
-}
-
 template <typename Element, int PARTS, int COLS, bool second>
 struct FusedRelay {
   typedef RelayShape<PARTS, COLS, second> S;
@@ -195,10 +182,10 @@ struct FusedRelay {
 
   /* The groups multiply in turns, so that one rounds and stores while the other one multiplies. */
   __device__ __forceinline__ static void take_turn(int group) {
-    asm volatile("bar.sync %0, %1;" ::"r"(1 + GROUPS + group), "n"(2 * WARPGROUP) : "memory");
+    meet<2 * WARPGROUP>(1 + GROUPS + group);
   }
   __device__ __forceinline__ static void give_turn(int group) {
-    asm volatile("bar.arrive %0, %1;" ::"r"(1 + GROUPS + group), "n"(2 * WARPGROUP) : "memory");
+    pass<2 * WARPGROUP>(1 + GROUPS + group);
   }
 
   /* sums = the rows of the left operand by the weights. */
@@ -262,8 +249,7 @@ struct FusedRelay {
       const int col = (part * COLS + c) * BOX;
       if (col < job.n) {
         const uint32_t to = out(group, outs.at);
-        if (is_first)
-          asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(S::OUTS - 1) : "memory");
+        if (is_first) copies_wait_read<S::OUTS - 1>();
         mmci_warpgroup_sync(1 + group);
         if (job.d_by_columns)
           write_box<Element, true, false>(to, &sums[c * BOX / 2], BOX);
@@ -272,7 +258,7 @@ struct FusedRelay {
         show_to_copies();
         mmci_warpgroup_sync(1 + group);
         store_result(job, d, matrix, to, row, col);
-        if (is_first) asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        if (is_first) copies_commit();
         outs.next(S::OUTS);
       }
     }
@@ -294,8 +280,7 @@ struct FusedRelay {
         hand_over(sums, group, outs);
     }
     /* Shared memory must last until the stores have read it. */
-    if (second && threadIdx.x % WARPGROUP == 0)
-      asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    if (second && threadIdx.x % WARPGROUP == 0) copies_wait();
     __syncwarp();
   }
 
@@ -358,13 +343,13 @@ __global__ void __launch_bounds__(THREADS, 1)
   __syncthreads();
   mmci_cluster_sync();
   if (threadIdx.x < WARPGROUP) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"((int)LOADER_REGISTERS));
+    keep_registers<LOADER_REGISTERS>();
     if (second)
       to_d.load(maps);
     else
       to_t.load(maps);
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"((int)MULTIPLIER_REGISTERS));
+    take_registers<MULTIPLIER_REGISTERS>();
     if (second)
       to_d.multiply(&maps.d);
     else
