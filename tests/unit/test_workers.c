@@ -1,7 +1,6 @@
 /* test_workers.c: every piece is done once, whoever shares and however many do at the same time, in
  * a forked child too; pieces may wait for those before them. */
 #include <pthread.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -72,20 +71,50 @@ static void many_callers(void **state) {
   }
 }
 
-/* Whoever does a piece waits until all before it are done, as the phases of a chain do. */
+typedef struct turns {
+  mmci_tally done;
+  int64_t slow;         /* every so many-th piece takes a millisecond */
+  int64_t sum;          /* what pieces add up to, one after another */
+  atomic_int too_early; /* pieces that began before those before them were done */
+} turns;
+
+/* Whoever does a piece waits until all before it are done, as the phases of a chain do: awake where
+ * that is soon, and else asleep. */
 static void in_turn(void *user, int worker, int64_t piece) {
-  atomic_llong *done = user;
+  turns *t = user;
   (void)worker;
-  while (atomic_load(done) < piece) sched_yield();
-  atomic_fetch_add(done, 1);
+  mmci_tally_await(&t->done, piece);
+  if (atomic_load(&t->done.count) != piece) atomic_fetch_add(&t->too_early, 1);
+  if (piece % t->slow == 0) usleep(1000);
+  t->sum += piece;
+  mmci_tally_raise(&t->done);
 }
 
 static void pieces_wait_for_earlier_ones(void **state) {
   (void)state;
   for (int i = 0; i < CALLS; i++) {
-    atomic_llong done = 0;
-    mmci_share(WORKERS, PIECES, in_turn, &done);
-    assert_int_equal(atomic_load(&done), PIECES);
+    turns t = {.done = MMCI_TALLY, .slow = i % 20 == 0 ? 20 : PIECES};
+    mmci_share(WORKERS, PIECES, in_turn, &t);
+    assert_int_equal(atomic_load(&t.done.count), PIECES);
+    assert_int_equal(t.sum, PIECES * (PIECES - 1) / 2);
+    assert_int_equal(atomic_load(&t.too_early), 0);
+  }
+}
+
+static void take_long(void *user, int worker, int64_t piece) {
+  atomic_int *done = user;
+  (void)worker, (void)piece;
+  usleep(3000);
+  atomic_fetch_add(done, 1);
+}
+
+/* The caller sleeps until helpers that take long are done. */
+static void long_pieces_are_waited_for(void **state) {
+  (void)state;
+  for (int i = 0; i < CALLS / 10; i++) {
+    atomic_int done = 0;
+    mmci_share(WORKERS, WORKERS, take_long, &done);
+    assert_int_equal(atomic_load(&done), WORKERS);
   }
 }
 
@@ -130,6 +159,7 @@ int main(void) {
       cmocka_unit_test(every_piece_once),
       cmocka_unit_test(many_callers),
       cmocka_unit_test(pieces_wait_for_earlier_ones),
+      cmocka_unit_test(long_pieces_are_waited_for),
       cmocka_unit_test(a_child_shares_too),
       cmocka_unit_test(as_many_as_are_worth_waking),
   };

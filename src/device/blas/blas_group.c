@@ -10,9 +10,6 @@
  * while one is multiplied. */
 #include "device/blas/blas_group.h"
 
-#include <sched.h>
-#include <stdatomic.h>
-
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/dtype.h"
@@ -414,7 +411,7 @@ typedef struct execution {
   const mmci_group_kernel *kernel;
   const void *const *operands;
   void *c;
-  atomic_llong computed; /* how many groups are computed */
+  mmci_tally computed; /* how many groups are computed */
 } execution;
 
 /* Computes a chunk of the batch. */
@@ -447,10 +444,10 @@ static void compute_group(void *user, int worker, int64_t piece) {
   int32_t before = groups_before(&x->kernel->groups, piece);
   char **bases = bases_of(x->kernel, worker);
   bind_chains(x->kernel, x->operands, x->c, 0, 0, bases);
-  while (atomic_load(&x->computed) < before) sched_yield();
+  mmci_tally_await(&x->computed, before);
   compute_products(x->kernel, (int32_t)piece, 1, bases);
   mmci_xsmm_leave();
-  atomic_fetch_add(&x->computed, 1);
+  mmci_tally_raise(&x->computed);
 }
 
 mmc_status mmci_blas_group_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
@@ -458,7 +455,7 @@ mmc_status mmci_blas_group_enqueue(mmci_queue *queue, const mmci_group_kernel *k
   (void)queue, (void)error;
   for (int32_t t = 0; t < kernel->count; t++)
     if (kernel->products[t].small.can) mmci_small_execute(&kernel->products[t].small);
-  execution x = {.kernel = kernel, .operands = operands, .c = c};
+  execution x = {.kernel = kernel, .operands = operands, .c = c, .computed = MMCI_TALLY};
   bool limits = kernel->threads > 1 && kernel->calls_blas;
   if (limits) mmci_blas_threads_limit(1);
   if (kernel->batch == 1)

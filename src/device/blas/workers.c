@@ -20,9 +20,11 @@
  * many seconds. */
 static const double least_s = 30e-6;
 
-/* A helper looks so often for the next job before it sleeps, some 50 microseconds; a thread that
- * waits for a helper lets others run after as many looks. */
-enum { LOOKS = 1000 };
+/* A helper looks so often for the next job before it sleeps, some 50 microseconds. A thread that
+ * waits for a helper lets others run after as many looks, and sleeps after some more, some 0.3
+ * milliseconds in all: to be woken takes long, and on Linux a thread that only yields may be run
+ * again for milliseconds while the helper, which has used more of the same processor, waits. */
+enum { LOOKS = 1000, YIELDS = 500 };
 
 typedef struct job {
   mmci_work_fn work;
@@ -41,9 +43,9 @@ typedef struct helper {
   atomic_int state;
   job *job; /* valid while BUSY */
   int worker;
-  atomic_bool asleep;
+  atomic_bool asleep, awaited; /* awaited: somebody sleeps until it is idle */
   pthread_mutex_t lock;
-  pthread_cond_t asked;
+  pthread_cond_t asked, done;
   struct helper *next; /* in a list of idle or of taken helpers */
   struct helper *next_of_all;
 } helper;
@@ -57,6 +59,15 @@ static void look_again(void) {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
+}
+
+/* Waits a moment; returns false when it has waited so often that the caller had better sleep. */
+static bool wait_awake(int *waits) {
+  if (*waits < LOOKS)
+    look_again();
+  else
+    sched_yield();
+  return ++*waits < LOOKS + YIELDS;
 }
 
 static void take_pieces(job *job, int worker) {
@@ -85,6 +96,14 @@ static void wait_for_job(helper *x) {
   pthread_mutex_unlock(&x->lock);
 }
 
+static void become_idle(helper *x) {
+  atomic_store(&x->state, IDLE);
+  if (!atomic_load(&x->awaited)) return;
+  pthread_mutex_lock(&x->lock);
+  pthread_cond_signal(&x->done);
+  pthread_mutex_unlock(&x->lock);
+}
+
 static void *help(void *argument) {
   helper *x = argument;
   for (;;) {
@@ -92,7 +111,7 @@ static void *help(void *argument) {
     int state = ASKED;
     if (atomic_compare_exchange_strong(&x->state, &state, BUSY)) {
       take_pieces(x->job, x->worker);
-      atomic_store(&x->state, IDLE);
+      become_idle(x);
     }
     if (state == ENDED) return NULL;
   }
@@ -109,13 +128,16 @@ static void call(helper *x, int state) {
 static void initialise(helper *x) {
   pthread_mutex_init(&x->lock, NULL);
   pthread_cond_init(&x->asked, NULL);
+  pthread_cond_init(&x->done, NULL);
   atomic_store(&x->state, IDLE);
   atomic_store(&x->asleep, false);
+  atomic_store(&x->awaited, false);
   x->has_thread = false;
 }
 
 static void destroy(helper *x) {
   pthread_cond_destroy(&x->asked);
+  pthread_cond_destroy(&x->done);
   pthread_mutex_destroy(&x->lock);
   free(x);
 }
@@ -224,12 +246,15 @@ static helper *take_helpers(int most) {
 static void dismiss(helper *x) {
   int state = ASKED;
   if (atomic_compare_exchange_strong(&x->state, &state, IDLE)) return;
-  for (int look = 0; atomic_load(&x->state) != IDLE; look++) {
-    if (look < LOOKS)
-      look_again();
-    else
-      sched_yield();
-  }
+  int waits = 0;
+  do {
+    if (atomic_load(&x->state) == IDLE) return;
+  } while (wait_awake(&waits));
+  pthread_mutex_lock(&x->lock);
+  atomic_store(&x->awaited, true);
+  while (atomic_load(&x->state) != IDLE) pthread_cond_wait(&x->done, &x->lock);
+  atomic_store(&x->awaited, false);
+  pthread_mutex_unlock(&x->lock);
 }
 
 static void give_back(helper *team) {
@@ -272,4 +297,26 @@ int mmci_workers(double serial_s, int64_t pieces) {
   if (!(serial_s >= most * least_s)) most = serial_s / least_s;
   if (!((double)pieces >= most)) most = (double)pieces;
   return most >= 2 ? (int)most : 1;
+}
+
+/* ---- tallies --------------------------------------------------------------------------------- */
+
+void mmci_tally_raise(mmci_tally *tally) {
+  atomic_fetch_add(&tally->count, 1);
+  if (atomic_load(&tally->waiting) == 0) return;
+  pthread_mutex_lock(&tally->lock);
+  pthread_cond_broadcast(&tally->raised);
+  pthread_mutex_unlock(&tally->lock);
+}
+
+void mmci_tally_await(mmci_tally *tally, int64_t least) {
+  int waits = 0;
+  do {
+    if (atomic_load(&tally->count) >= least) return;
+  } while (wait_awake(&waits));
+  pthread_mutex_lock(&tally->lock);
+  atomic_fetch_add(&tally->waiting, 1);
+  while (atomic_load(&tally->count) < least) pthread_cond_wait(&tally->raised, &tally->lock);
+  atomic_fetch_sub(&tally->waiting, 1);
+  pthread_mutex_unlock(&tally->lock);
 }

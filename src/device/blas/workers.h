@@ -2,6 +2,8 @@
 #ifndef MMCI_WORKERS_H
 #define MMCI_WORKERS_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -27,5 +29,22 @@ typedef void (*mmci_work_fn)(void *user, int worker, int64_t piece);
  * does the work. Any threads may call this at the same time, and so may a forked child, whose
  * threads start then. */
 void mmci_share(int workers, int64_t pieces, mmci_work_fn work, void *user);
+
+/* A count that pieces of one job wait for. One that is MMCI_TALLY has counted nothing. */
+typedef struct mmci_tally {
+  atomic_llong count;
+  atomic_int waiting;
+  pthread_mutex_t lock;
+  pthread_cond_t raised;
+} mmci_tally;
+
+#define MMCI_TALLY \
+  { .lock = PTHREAD_MUTEX_INITIALIZER, .raised = PTHREAD_COND_INITIALIZER }
+
+/* Counts one more. What was written before is seen by those who waited for it. */
+void mmci_tally_raise(mmci_tally *tally);
+/* Waits until so many are counted: at first by looking, then asleep, so that a thread that has to
+ * count runs on the same processor, too. */
+void mmci_tally_await(mmci_tally *tally, int64_t least);
 
 #endif
