@@ -30,6 +30,7 @@ static void few_elements_are_thin_and_many_are_not(void **state) {
     assert_false(pays(dtypes[d], 2000, 8, 2000));
     assert_false(pays(dtypes[d], 1, 4000, 4000));
     assert_false(pays(dtypes[d], 64, 1 << 20, 64));
+    assert_false(pays(dtypes[d], 1, 1 << 20, 1)); /* longer than what was measured */
   }
   assert_true(pays(MMC_F64, 1, 227, 33));
   /* cuBLAS is fast there. */

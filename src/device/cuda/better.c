@@ -84,15 +84,6 @@ static double quotient_up(double x, double y) {
   return ceil(x / y);
 }
 
-static double flops_of(const mmci_gemm *gemm) {
-  return 2 * (double)gemm->m * (double)gemm->k * (double)gemm->n;
-}
-
-static double bytes_of(const mmci_gemm *gemm, double size) {
-  const double m = (double)gemm->m, k = (double)gemm->k, n = (double)gemm->n;
-  return (m * k + k * n + m * n) * size;
-}
-
 /* ---- padded ---------------------------------------------------------------------------------- */
 
 /* Returns the bits of the leading dimensions, of which the low ones tell what all are multiples
@@ -102,15 +93,15 @@ static int64_t lines_of(const mmci_gemm *gemm) {
 }
 
 static double aligned_us(const kind *x, int multiprocessors, const mmci_gemm *padded) {
-  const double size = (double)mmci_cuda_element_bytes(padded->dtype);
-  const aligned *a = size < 4 ? &x->half : &x->single;
+  const bool is_half = mmci_cuda_element_bytes(padded->dtype) == 2;
+  const aligned *a = is_half ? &x->half : &x->single;
   const double waves = fmax(quotient_up((double)padded->m, TENSOR_TILE) *
                                 quotient_up((double)padded->n, TENSOR_TILE) / multiprocessors,
                             1);
   const double product_us = waves * ((double)padded->k + a->terms) * a->term +
-                            bytes_of(padded, size) / a->rate,
+                            mmci_gemm_bytes(padded) / a->rate,
                most = padded->a.trans && !padded->b.trans ? a->most_across : a->most;
-  return a->launch + fmax(product_us, flops_of(padded) / most);
+  return a->launch + fmax(product_us, mmci_gemm_flops(padded) / most);
 }
 
 static double padded_us(const kind *x, int multiprocessors, const mmci_gemm *gemm,
@@ -133,7 +124,7 @@ static bool find_padded(const kind *x, int multiprocessors, const mmci_gemm *gem
   const int pad = LINE_BYTES / (int)size;
   if (lines % LINE_BYTES == 0) return false;
   const bound *b = size == 4 ? &x->tf32 : lines % 4 != 0 ? &x->odd : &x->even;
-  const double bound_us = fmax(b->launch + flops_of(gemm) / b->rate, least_us);
+  const double bound_us = fmax(b->launch + mmci_gemm_flops(gemm) / b->rate, least_us);
   const mmci_gemm padded = mmci_gemm_padded(pad, gemm);
   const double us = padded_us(x, multiprocessors, gemm, &padded);
   if (us * PAD_GAIN >= bound_us) return false;
@@ -167,7 +158,7 @@ static double large_us(const kind *x, int multiprocessors, const mmci_gemm *gemm
 
 static bool find_large(const kind *x, int multiprocessors, int first, const mmci_gemm *gemm,
                        double least_us, mmci_better *out) {
-  const double bound_us = fmax(x->f32.launch + flops_of(gemm) / x->f32.rate, least_us);
+  const double bound_us = fmax(x->f32.launch + mmci_gemm_flops(gemm) / x->f32.rate, least_us);
   /* A cluster has a tile and a half or more to do, and so has each of its steps. */
   if (quotient_up((double)gemm->m, TILE[2][0]) * quotient_up((double)gemm->n, TILE[2][1]) <
       multiprocessors / (double)CLUSTER)
@@ -218,7 +209,7 @@ bool mmci_cuda_better(const char *name, int multiprocessors, int first_large_til
              tf32 = fast && gemm->dtype == MMC_F32, f32 = native && gemm->dtype == MMC_F32;
   if ((!half && !tf32 && !f32) || gemm->batch > 1) return false;
   /* What is smaller than this gains nothing in any way. */
-  if (flops_of(gemm) < (f32 ? 4e9 : 2e8)) return false;
+  if (mmci_gemm_flops(gemm) < (f32 ? 4e9 : 2e8)) return false;
   const kind *x = find_kind(name);
   if (x == NULL) return false;
   return f32 ? find_large(x, multiprocessors, first_large_tile, gemm, least_s * 1e6, out)
