@@ -19,9 +19,6 @@ typedef struct product_case {
   uint64_t seed;      /* of the elements */
 } product_case;
 
-/* The kernel that the suite knows a device to run for a product, or NULL where it knows none. */
-const char *claimed_kernel(const subject *on, const mmci_gemm *gemm);
-
 /* Forms by number from 0 to 3: as it is, transposed, conjugated, both. */
 mmci_form form_of(int kind, int64_t rows, int64_t cols, int64_t gap);
 /* Forms, gaps, precision, alignment and what is added to at random, in ordinary values. */

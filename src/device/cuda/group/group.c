@@ -19,7 +19,11 @@
  * other sizes. */
 static const double FUSED_GAIN = 1.4, FUSED_OTHER_GAIN = 0.4;
 
-enum { VECTOR_BYTES = 16, SQUARES_BATCH = 2, RINGS_WORD = 4 };
+enum { VECTOR_BYTES = 16, SQUARES_BATCH = 2, RINGS_WORD = 4, RINGS_ROUNDS = 2 };
+
+/* A chain is multiplied by rings.cu where that is predicted to take at most this share of the time
+ * of the others: its model was fitted to fewer chains than theirs. */
+static const double RINGS_SHARE = 0.85;
 
 typedef enum kind {
   NOTHING,
@@ -215,11 +219,19 @@ static void consider(const mmci_cuda_model *model, const mmci_group *chain, kind
     kernel->kind = before;
 }
 
-/* Kernels in rings are taken where their variant is asked for. They are no other choice until this
- * module's have run on a card. */
 static bool plan_rings(const mmci_group *chain, mmci_group_kernel *kernel) {
   return mmci_rings_plan(&kernel->limits, chain, RINGS_WORD, &kernel->rings) &&
          mmci_rings_plan(&kernel->limits, chain, 1, &kernel->any_rings);
+}
+
+/* Takes rings.cu for a batch that keeps its warps busy for some rounds, where it gains enough. */
+static void consider_rings(const mmci_cuda_model *model, const mmci_group *chain, double us,
+                           mmci_group_kernel *kernel) {
+  if (!plan_rings(chain, kernel) ||
+      chain->batch < (int64_t)RINGS_ROUNDS * kernel->rings.warps * kernel->limits.multiprocessors)
+    return;
+  us *= RINGS_SHARE;
+  consider(model, chain, RINGS, &us, kernel);
 }
 
 static kind choose_fused(const mmci_group *chain, mmci_group_kernel *kernel) {
@@ -317,6 +329,7 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
     consider(model, chain, TILES, &us, kernel);
   if (chain->batch > 1 && mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
     consider(model, chain, PACKS, &us, kernel);
+  if (chain->batch > 1) consider_rings(model, chain, us, kernel);
 }
 
 static kind kind_of(const mmci_device *device, const mmci_group *chain) {
