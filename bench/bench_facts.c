@@ -4,10 +4,10 @@
  *
  * Chains drawn by the seed are measured on cuda:0 for about so many seconds. The first line of
  * output says what was measured: {"kind", "blas", "multiprocessors", "seed"}. Every other line is a
- * chain: its products one by one ("products") and every kernel that takes it as a group
- * ("groups"), in seconds, with what the formulas of device/cuda/model.h count of it. A time is the
- * least of three runs of at least 0.6 ms or 30 graph launches, between two events. Operands are
- * small numbers from a pattern, without gaps. */
+ * chain: its products one by one ("products", and "by" which kernel), batches by cuBLAS, and every
+ * kernel that takes it as a group ("groups"), in seconds, with what the formulas of
+ * device/cuda/model.h count of it. A time is the least of three runs of at least 0.6 ms or 30 graph
+ * launches, between two events. Operands are small numbers from a pattern, without gaps. */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
 #include <math.h>
@@ -242,12 +242,20 @@ static void print_chain(const chain *c) {
   printf("]");
 }
 
+/* Returns a product of the chain. In faithful arithmetic small batches are left to cuBLAS. */
+static mmci_gemm product_of(const chain *c, int32_t s) {
+  const mmci_group_product *p = &c->products[s];
+  const mmci_precision precision = c->batch > 1 ? MMCI_FAITHFUL : MMCI_NATIVE;
+  mmci_gemm gemm = mmci_gemm_tight(c->dtype, precision, p->m, p->k, p->n, MMC_OP_N, MMC_OP_N);
+  if (c->batch > 1) mmci_gemm_spread(&gemm, c->batch);
+  return gemm;
+}
+
 static double product_seconds(const chain *c, int32_t s) {
   const mmci_group_product *p = &c->products[s];
-  mmci_gemm gemm = mmci_gemm_tight(c->dtype, MMCI_NATIVE, p->m, p->k, p->n, MMC_OP_N, MMC_OP_N);
+  const mmci_gemm gemm = product_of(c, s);
   mmci_error error = {0};
   mmci_kernel *kernel;
-  if (c->batch > 1) mmci_gemm_spread(&gemm, c->batch);
   check(ops->prepare(on.device, &gemm, &kernel, &error), &error);
   const double seconds = seconds_of(&(call){
       .product = kernel, .a = c->at[p->left], .b = c->at[p->right], .c = (void *)c->at[c->n + s]});
@@ -258,6 +266,11 @@ static double product_seconds(const chain *c, int32_t s) {
 static void measure_products(const chain *c) {
   printf(", \"products\": [");
   for (int32_t s = 0; s < c->count; s++) printf("%s%.4g", s > 0 ? ", " : "", product_seconds(c, s));
+  printf("], \"by\": [");
+  for (int32_t s = 0; s < c->count; s++) {
+    const mmci_gemm gemm = product_of(c, s);
+    printf("%s\"%s\"", s > 0 ? ", " : "", ops->kernel_name(on.device, &gemm));
+  }
   printf("]");
 }
 

@@ -252,8 +252,10 @@ def read_lines(path):
 
 
 def product_rows(line):
+    """Returns the shapes, batch and microseconds of the chain's products that cuBLAS computed."""
     return [(m, k, n, line["batch"], seconds * 1e6)
-            for (m, k, n, _, _), seconds in zip(line["steps"], line["products"])]
+            for (m, k, n, _, _), seconds, by in zip(line["steps"], line["products"], line["by"])
+            if by.startswith("cublas")]
 
 
 def product_class(dtype, row):

@@ -19,11 +19,7 @@
  * other sizes. */
 static const double FUSED_GAIN = 1.4, FUSED_OTHER_GAIN = 0.4;
 
-enum { VECTOR_BYTES = 16, SQUARES_BATCH = 2, RINGS_WORD = 4, RINGS_ROUNDS = 2 };
-
-/* A chain is multiplied by rings.cu where that is predicted to take at most this share of the time
- * of the others: its model was fitted to fewer chains than theirs. */
-static const double RINGS_SHARE = 0.85;
+enum { VECTOR_BYTES = 16, SQUARES_BATCH = 2, RINGS_WORD = 4 };
 
 typedef enum kind {
   NOTHING,
@@ -224,16 +220,6 @@ static bool plan_rings(const mmci_group *chain, mmci_group_kernel *kernel) {
          mmci_rings_plan(&kernel->limits, chain, 1, &kernel->any_rings);
 }
 
-/* Takes rings.cu for a batch that keeps its warps busy for some rounds, where it gains enough. */
-static void consider_rings(const mmci_cuda_model *model, const mmci_group *chain, double us,
-                           mmci_group_kernel *kernel) {
-  if (!plan_rings(chain, kernel) ||
-      chain->batch < (int64_t)RINGS_ROUNDS * kernel->rings.warps * kernel->limits.multiprocessors)
-    return;
-  us *= RINGS_SHARE;
-  consider(model, chain, RINGS, &us, kernel);
-}
-
 static kind choose_fused(const mmci_group *chain, mmci_group_kernel *kernel) {
   const int multiprocessors = kernel->limits.multiprocessors;
   if (kernel->limits.hopper) {
@@ -285,6 +271,25 @@ static void choose_in_order(const mmci_cuda_model *model, const mmci_group *chai
     offer(model, chain, PACKS, VARIANT_PACKS, doubt, kernel);
 }
 
+/* Fills in the kind for a batch of single products. It is general.cu only where no other takes
+ * them: its model was fitted to chains, and is off by two for results that are large beside what is
+ * read. Tensor cores are as far off where lines are no pairs of 16-bit elements. */
+static void choose_alone(const mmci_cuda_model *model, const mmci_group *chain,
+                         mmci_group_kernel *kernel) {
+  const mmci_group_product *p = &chain->products[0];
+  kernel->kind = NO_KERNEL;
+  if ((p->k | p->n) % 2 == 0 && plan_tensor(chain, kernel))
+    offer(model, chain, TENSOR, VARIANT_TENSOR, 0, kernel);
+  if (mmci_tiles_plan(chain, &kernel->tiles)) offer(model, chain, TILES, VARIANT_TILES, 0, kernel);
+  if (mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
+    offer(model, chain, PACKS, VARIANT_PACKS, 0, kernel);
+  if (plan_rings(chain, kernel)) offer(model, chain, RINGS, VARIANT_RINGS, 0, kernel);
+  kernel->side = squares_side(chain);
+  if (kernel->side != 0 && mmci_general_plan(&kernel->limits, chain, &kernel->general))
+    offer(model, chain, SQUARES, VARIANT_SQUARES, 0, kernel);
+  if (kernel->kind == NO_KERNEL) choose_first(chain, kernel);
+}
+
 /* Fills in the kind, and what it needs. */
 static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
                         mmci_group_kernel *kernel) {
@@ -320,6 +325,10 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
     kernel->kind = plan_rings(chain, kernel) ? RINGS : NO_KERNEL;
     return;
   }
+  if (chain->variant == 0 && chain->count == 1 && chain->batch > 1) {
+    choose_alone(model, chain, kernel);
+    return;
+  }
   choose_first(chain, kernel);
   if (chain->variant == VARIANT_SQUARES && kernel->kind != SQUARES) kernel->kind = NO_KERNEL;
   if (chain->variant != 0) return;
@@ -329,7 +338,7 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
     consider(model, chain, TILES, &us, kernel);
   if (chain->batch > 1 && mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
     consider(model, chain, PACKS, &us, kernel);
-  if (chain->batch > 1) consider_rings(model, chain, us, kernel);
+  if (chain->batch > 1 && plan_rings(chain, kernel)) consider(model, chain, RINGS, &us, kernel);
 }
 
 static kind kind_of(const mmci_device *device, const mmci_group *chain) {

@@ -1,5 +1,6 @@
 /* h200.h: constants of model.h for the H200, in microseconds, fitted by bench/fit_facts.py to
- * 5063 chains on one machine (cuBLAS 13.1); those of rings.cu to 54 timings of 15 batches. */
+ * 5063 chains on one machine (cuBLAS 13.1); those of rings.cu to 1261 batches of chains and of
+ * single products. */
 #ifndef MMCI_CUDA_KIND_H200_H
 #define MMCI_CUDA_KIND_H200_H
 
@@ -46,12 +47,12 @@ static const mmci_cuda_model KIND_H200 = {
                                .more_waves = 1.488,
                                .delay = {0.0005351, 0.06647, 0.005879, 0.002745, 0.004803, 0.04152},
                                .busy = {0.02951, 7.908e-05, 0.0006468, 1e-08, 0.0009448, 0.003894}},
-                     .rings = {.bytes = 3.72e+06,
-                               .launch = 1,
-                               .more_waves = 0.3636,
-                               .delay = {7.162, 5.352, 0.0363, 0.01138, 0.001362, 1e-08},
-                               .busy = {0.0004454, 0.0003061, 3.085e-06, 7.924e-05, 0.0003098,
-                                        1e-08}},
+                     .rings = {.bytes = 3.007e+06,
+                               .launch = 1.208,
+                               .more_waves = 0.1272,
+                               .delay = {0, 0.6945, 0.01031, 0.00214, 0.0005682, 0.005907},
+                               .busy = {0.02776, 0.02336, 0.001574, 6.805e-05, 0.0002763,
+                                        0.001951}},
                      .single = {0.9756, 0.2096, 0.08749, 0.06156, 0.06356},
                      .spines = {1.018, 2.254, 0.3056, 0.1335, 0.05229, 0.4679, 2.592e-05},
                      .squares = {.bytes = 4.424e+06,

@@ -3,12 +3,12 @@
  * cuBLAS does them, for which a row-major matrix is a transposed column-major one: it is asked for
  * C^T = B^T A^T, and nothing is ever copied. Variant 0 is what cublasGemmEx chooses; the others are
  * the algorithms that cuBLASLt proposes, 1 to 24, the shapes of large_tile.h, from 25 on, and those
- * of sliced_k.h, from 31 on. A batch is one strided call, without variants. Faithful f32 products
- * that are large enough go to emulated.c as variant 0, f64 ones and integers to residues.c,
- * reproducible ones to ordered.cu, or where they are large to whole tiles of large_tile.h, which
- * add up in the same order, as kernels for groups do, to which batches of small ones go, and those
- * of few elements to thin.cu. Products over semirings, batches too, go to semiring.cu. What cuBLAS
- * cannot say goes to plain.cu.
+ * of sliced_k.h, from 31 on. A batch is one strided call, without variants, or where its products
+ * are small one launch of a kernel for groups. Faithful f32 products that are large enough go to
+ * emulated.c as variant 0, f64 ones and integers to residues.c, reproducible ones to ordered.cu, or
+ * where they are large to whole tiles of large_tile.h, which add up in the same order, as kernels
+ * for groups do, and those of few elements, batches too, to thin.cu. Products over semirings go to
+ * semiring.cu. What cuBLAS cannot say goes to plain.cu.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -48,8 +48,8 @@ typedef enum kind {
   ORDERED_TILES,
   ORDERED_COMPLEX,
   ORDERED_HALF,
-  ORDERED_GROUP,
   IN_ORDER,
+  GROUP,
   CUBLAS_BATCH,
   CUBLAS,
   THIN,
@@ -88,7 +88,7 @@ struct mmci_kernel {
   mmci_large_tile *large_tile;           /* LARGE_TILE, ORDERED_TILES */
   mmci_sliced_k sliced_k;                /* SLICED_K */
   mmci_in_order *in_order;               /* IN_ORDER */
-  mmci_group_kernel *group;              /* ORDERED_GROUP */
+  mmci_group_kernel *group;              /* GROUP */
   mmci_complex_product *complex_product; /* ORDERED_COMPLEX, FAITHFUL_COMPLEX */
 };
 
@@ -121,11 +121,71 @@ static bool is_emulated_complex(const mmci_device *device, const mmci_gemm *gemm
   return real.dtype == MMC_F32 ? goes_emulated(device, &real) : goes_by_residues(device, &real);
 }
 
+/* A product as a group of one. */
+typedef struct alone {
+  mmci_form forms[2];
+  mmci_group_product product;
+  mmci_group group;
+} alone;
+
+static void fill_alone(const mmci_gemm *gemm, alone *x) {
+  x->forms[0] = gemm->a;
+  x->forms[1] = gemm->b;
+  x->product = (mmci_group_product){gemm->m, gemm->k, gemm->n, 0, 1};
+  x->group = (mmci_group){
+      .dtype = gemm->dtype,
+      .precision = gemm->precision == MMCI_REPRODUCIBLE ? MMCI_REPRODUCIBLE : MMCI_NATIVE,
+      .batch = gemm->batch > 1 ? gemm->batch : 1,
+      .n = 2,
+      .count = 1,
+      .forms = x->forms,
+      .products = &x->product,
+      .ldc = gemm->ldc,
+      .c_stride = gemm->c_stride,
+      .turned = gemm->turned};
+}
+
+/* Returns the seconds of a batch of small products by a kernel for groups, NAN where it is not for
+ * one. */
+static double group_seconds(const mmci_device *device, const mmci_gemm *gemm) {
+  if (!is_batch(gemm) || gemm->accumulate) return (double)NAN;
+  alone x;
+  fill_alone(gemm, &x);
+  return mmci_cuda_chain_seconds(device, &x.group);
+}
+
+static const char *group_name(const mmci_device *device, const mmci_gemm *gemm) {
+  alone x;
+  fill_alone(gemm, &x);
+  return mmci_cuda_chain_name(device, &x.group);
+}
+
+/* Returns the share by which nine of ten predictions of a kernel for groups are off at most. */
+static double group_doubt(const mmci_device *device, const mmci_gemm *gemm) {
+  return mmci_cuda_model_group_error(mmci_cuda_model_of(device->properties.name), gemm->dtype);
+}
+
+/* cuBLAS multiplies a batch of small products as it does large ones. Those of thin.cu and of
+ * kernels for groups are taken where they are predicted to take less time by more than predictions
+ * are off: of 3969 batches on an H200 (cuBLAS 13.1) these shares leave 1 in 100 slower. */
+static kind kind_of_batch(const mmci_device *device, const mmci_gemm *gemm) {
+  static const double THIN_DOUBT = 0.25, MORE_DOUBT = 0.15;
+  if (gemm->precision == MMCI_FAITHFUL || find_arithmetic(gemm) != mmci_arithmetic_of(gemm->dtype))
+    return CUBLAS_BATCH;
+  const double cublas_s =
+      1e-6 * mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), gemm);
+  const double thin_s = 1e-6 * mmci_thin_batch_us(gemm) * (1 + THIN_DOUBT);
+  const double group_s = group_seconds(device, gemm) * (1 + group_doubt(device, gemm) + MORE_DOUBT);
+  const double least_s = fmin(cublas_s, thin_s);
+  if (group_s < least_s) return GROUP;
+  return thin_s < cublas_s ? THIN : CUBLAS_BATCH;
+}
+
 static kind kind_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
   if (gemm->precision == MMCI_FAITHFUL && goes_by_residues(device, gemm)) return RESIDUES;
   if (gemm->precision == MMCI_FAITHFUL && is_emulated_complex(device, gemm))
     return FAITHFUL_COMPLEX;
-  if (is_batch(gemm)) return CUBLAS_BATCH;
+  if (is_batch(gemm)) return kind_of_batch(device, gemm);
   if (gemm->variant != 0)
     return gemm->variant < FIRST_LARGE_TILE ? CUBLASLT
            : gemm->variant < FIRST_SLICED_K ? LARGE_TILE
@@ -251,9 +311,10 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
     case ORDERED_TILES:
     case ORDERED_COMPLEX:
     case ORDERED_HALF:
-    case ORDERED_GROUP:
     case IN_ORDER:
       return "in order";
+    case GROUP:
+      return group_name(device, gemm);
     case EMULATED:
       return mmci_emulated_name(mmci_emulated_choose(gemm));
     case RESIDUES:
@@ -317,40 +378,6 @@ static double loops_seconds(const mmci_gemm *gemm) {
          (mmci_dtype_is_complex(gemm->dtype) ? 8 : 2) * elements * deep / RATES[gemm->dtype];
 }
 
-/* A product as a group of one. */
-typedef struct alone {
-  mmci_form forms[2];
-  mmci_group_product product;
-  mmci_group group;
-} alone;
-
-static void fill_alone(const mmci_gemm *gemm, alone *x) {
-  x->forms[0] = gemm->a;
-  x->forms[1] = gemm->b;
-  x->product = (mmci_group_product){gemm->m, gemm->k, gemm->n, 0, 1};
-  x->group = (mmci_group){.dtype = gemm->dtype,
-                          .precision = gemm->precision,
-                          .batch = gemm->batch > 1 ? gemm->batch : 1,
-                          .n = 2,
-                          .count = 1,
-                          .forms = x->forms,
-                          .products = &x->product,
-                          .ldc = gemm->ldc,
-                          .c_stride = gemm->c_stride,
-                          .turned = gemm->turned};
-}
-
-/* Returns the seconds of a batch of small reproducible products by a kernel for groups, by as much
- * longer as nine of ten of such predictions are off at most; NAN where it is not for one. */
-static double group_seconds(const mmci_device *device, const mmci_gemm *gemm) {
-  const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
-  if (!is_batch(gemm) || gemm->accumulate) return (double)NAN;
-  alone x;
-  fill_alone(gemm, &x);
-  return (1 + mmci_cuda_model_group_error(model, gemm->dtype)) *
-         mmci_cuda_chain_seconds(device, &x.group);
-}
-
 /* Returns the seconds of a reproducible product by cuBLAS and a passage over its result, or by
  * loops; NAN for large complex ones, which are real ones. */
 static double in_order_seconds(const mmci_device *device, const mmci_gemm *gemm, kind kind) {
@@ -379,12 +406,15 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
                                           .bytes = mmci_cuda_workspace_bytes(device)};
     return mmci_cuda_semiring_seconds(gemm, &room);
   }
-  if (kernel.kind == THIN) return 1e-6 * mmci_thin_us(&plain);
+  if (kernel.kind == GROUP) return group_seconds(device, &plain);
+  if (kernel.kind == THIN)
+    return 1e-6 * (is_batch(&plain) ? mmci_thin_batch_us(&plain) : mmci_thin_us(&plain));
   if (kernel.kind == CUBLAS && gemm->dtype == MMC_F32 && gemm->precision == MMCI_FAST)
     return 1e-6 *
            mmci_cuda_tf32_us(device->properties.name, device->properties.multiProcessorCount, gemm);
   if (is_ordered(kernel.kind))
-    return fmin(in_order_seconds(device, &plain, kernel.kind), group_seconds(device, &plain));
+    return fmin(in_order_seconds(device, &plain, kernel.kind),
+                group_seconds(device, &plain) * (1 + group_doubt(device, &plain)));
   const bool known = (kernel.kind == CUBLAS || kernel.kind == CUBLAS_BATCH) &&
                      kernel.arithmetic == mmci_arithmetic_of(gemm->dtype);
   return known ? mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), &plain) *
@@ -442,7 +472,8 @@ int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm) {
   mmci_kernel kernel = {.device = device};
   MMCI_CUDA_ON_ANYHOW(device);
   choose_kind(device, gemm, &kernel);
-  if (kernel.kind < CUBLAS || mmci_cuda_find_cublas(device, NULL) != MMC_OK) return 0;
+  if (is_batch(gemm) || kernel.kind < CUBLAS || mmci_cuda_find_cublas(device, NULL) != MMC_OK)
+    return 0;
   if (lt_find(device->cublas, &kernel, &count, NULL) != MMC_OK) count = 0;
   mmci_lt_destroy(device->cublas, &kernel.lt);
   for (int s = 0; s < mmci_large_tile_shapes(gemm->dtype); s++)
@@ -526,14 +557,19 @@ static mmc_status prepare_by_cublas(mmci_kernel *kernel, mmci_error *error) {
   return status == MMC_E_NOMEM || status == MMC_E_UNSUPPORTED ? MMC_OK : status;
 }
 
+static mmc_status prepare_group(mmci_kernel *kernel, mmci_error *error) {
+  alone x;
+  fill_alone(&kernel->gemm, &x);
+  return mmci_cuda_chain_prepare(kernel->device, &x.group, &kernel->group, error);
+}
+
 /* Takes a kernel for groups for a batch of reproducible products where that is predicted to take
  * less than so many seconds. */
-static mmc_status prepare_group(mmci_kernel *kernel, double than_s, mmci_error *error) {
-  alone x;
-  if (!(group_seconds(kernel->device, &kernel->gemm) < than_s)) return MMC_OK;
-  fill_alone(&kernel->gemm, &x);
-  mmc_status status = mmci_cuda_chain_prepare(kernel->device, &x.group, &kernel->group, error);
-  if (status == MMC_OK) kernel->kind = ORDERED_GROUP;
+static mmc_status take_group(mmci_kernel *kernel, double than_s, mmci_error *error) {
+  const double doubt = group_doubt(kernel->device, &kernel->gemm);
+  if (!(group_seconds(kernel->device, &kernel->gemm) * (1 + doubt) < than_s)) return MMC_OK;
+  mmc_status status = prepare_group(kernel, error);
+  if (status == MMC_OK) kernel->kind = GROUP;
   return status;
 }
 
@@ -542,13 +578,13 @@ static mmc_status prepare_group(mmci_kernel *kernel, double than_s, mmci_error *
 static mmc_status prepare_in_order(mmci_kernel *kernel, mmci_error *error) {
   const mmci_gemm *gemm = &kernel->gemm;
   mmc_status status =
-      prepare_group(kernel, in_order_seconds(kernel->device, gemm, kernel->kind), error);
-  if (status != MMC_OK || kernel->kind == ORDERED_GROUP || kernel->kind == ORDERED_COMPLEX ||
+      take_group(kernel, in_order_seconds(kernel->device, gemm, kernel->kind), error);
+  if (status != MMC_OK || kernel->kind == GROUP || kernel->kind == ORDERED_COMPLEX ||
       !mmci_in_order_pays(gemm))
     return status;
   status = prepare_by_cublas(kernel, error);
   return status == MMC_OK && is_ordered(kernel->kind)
-             ? prepare_group(kernel, loops_seconds(gemm), error)
+             ? take_group(kernel, loops_seconds(gemm), error)
              : status;
 }
 
@@ -580,6 +616,7 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   if (kernel->kind == EMULATED) status = prepare_emulated(kernel, error);
   if (kernel->kind == RESIDUES) status = prepare_residues(kernel, error);
   if (kernel->kind == CHECKED) status = prepare_checked(kernel, error);
+  if (kernel->kind == GROUP) status = prepare_group(kernel, error);
   if (kernel->kind == FAITHFUL_COMPLEX) status = prepare_faithful_complex(kernel, error);
   if (is_ordered(kernel->kind)) status = prepare_in_order(kernel, error);
   if (status == MMC_OK && (kernel->kind == ORDERED_TILES || kernel->kind == ORDERED_COMPLEX))
@@ -717,7 +754,7 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
       return mmci_cuda_ordered_product(queue->stream, &kernel->gemm, a, b, c, error);
     case ORDERED_HALF:
       return mmci_cuda_ordered_half(queue->stream, &kernel->gemm, a, b, c, error);
-    case ORDERED_GROUP: {
+    case GROUP: {
       const void *const operands[] = {a, b};
       return mmci_cuda_chain_enqueue(queue, kernel->group, operands, c, error);
     }

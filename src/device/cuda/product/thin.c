@@ -1,5 +1,6 @@
 /* thin.c: see thin.h. Its numbers are of 6775 products of up to 200,000 elements and 8192 terms,
- * whatever their ops, on an H200 beside cuBLAS 13.1. */
+ * whatever their ops, and of 3790 batches of 2 to 60,000 products of up to 128 x 128 elements and
+ * 3000 terms, on an H200 beside cuBLAS 13.1. */
 #include "device/cuda/product/thin.h"
 
 #include <math.h>
@@ -79,4 +80,54 @@ double mmci_thin_us(const mmci_gemm *gemm) {
   const double k = (double)gemm->k, tiles = tiles_of(gemm);
   const double threads = MMCI_THIN_WARP * (double)mmci_thin_warps(gemm->k, (int64_t)tiles);
   return s->launch + s->round * ceil(k / threads) + s->load * tiles * k + s->tile * tiles;
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+/* A block of a batch takes launch + the cube root of the sum of cubes of round (terms of a thread)
+ * and of what keeps the device busy: warp (warps) + block (blocks) + term (terms of blocks) + step
+ * (terms of warps), or the bytes, in microseconds. */
+typedef struct batch_shape {
+  double launch, round, warp, block, term, step;
+} batch_shape;
+
+typedef struct batch_thin {
+  batch_shape matrix, vector;
+} batch_thin;
+
+static const batch_thin BATCHES[] = {
+    [MMC_F32] = {{1.71, 0.0992, 3.3e-4, 1.39e-4, 4.03e-7, 1.42e-4},
+                 {1.49, 0.207, 3.15e-4, 3.08e-4, 0, 0}},
+    [MMC_F64] = {{1.76, 0.11, 2.55e-4, 1.46e-4, 1.24e-6, 2.12e-4},
+                 {1.57, 0.111, 2.93e-4, 3.26e-4, 0, 0}},
+    [MMC_C64] = {{1.7, 0.238, 4.55e-4, 1.03e-4, 2.95e-6, 2.58e-4},
+                 {1.58, 0.226, 5.44e-4, 0, 7.83e-7, 8.63e-5}},
+    [MMC_C128] = {{1.66, 0.402, 4.37e-4, 0, 8.96e-6, 4.38e-4},
+                  {1.73, 0, 2.77e-4, 1.95e-4, 5.04e-6, 1.37e-4}},
+    [MMC_F16] = {{1.74, 0.176, 2.99e-4, 1.17e-4, 3.85e-7, 2e-4},
+                 {1.64, 0.207, 1.6e-4, 3.82e-4, 0, 7.8e-5}},
+    [MMC_BF16] = {{1.74, 0.187, 2.9e-4, 1.28e-4, 2.42e-7, 1.99e-4},
+                  {1.7, 0.148, 1.32e-4, 3.93e-4, 0, 9.03e-5}},
+};
+
+double mmci_thin_batch_us(const mmci_gemm *gemm) {
+  enum { MOST_SIDE = 128, MOST_TERMS = 3000, MOST_BATCH = 65535 };
+  static const double MOST_WORK = 2e7, BYTES_PER_US = 4e6;
+  const bool is_known = (size_t)gemm->dtype < sizeof BATCHES / sizeof *BATCHES &&
+                        gemm->m <= MOST_SIDE && gemm->n <= MOST_SIDE && gemm->k <= MOST_TERMS &&
+                        gemm->batch <= MOST_BATCH;
+  const double k = (double)gemm->k, batch = (double)gemm->batch, blocks = tiles_of(gemm) * batch;
+  if (!is_known || blocks * k > MOST_WORK) return (double)NAN;
+  const batch_shape *s =
+      gemm->m == 1 || gemm->n == 1 ? &BATCHES[gemm->dtype].vector : &BATCHES[gemm->dtype].matrix;
+  const double warps = (double)mmci_thin_warps(gemm->k, (int64_t)blocks),
+               rounds = ceil(k / (MMCI_THIN_WARP * warps)),
+               elements =
+                   (double)gemm->m * k + k * (double)gemm->n + (double)gemm->m * (double)gemm->n,
+               bytes = elements * batch * (double)mmci_cuda_element_bytes(gemm->dtype),
+               busy = fmax(s->warp * blocks * warps + s->block * blocks + s->term * blocks * k +
+                               s->step * blocks * rounds * warps,
+                           bytes / BYTES_PER_US),
+               alone = s->round * rounds;
+  return s->launch + cbrt(alone * alone * alone + busy * busy * busy);
 }

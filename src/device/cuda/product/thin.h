@@ -1,5 +1,5 @@
-/* thin.h: products of few elements and long sums, by thin.cu: which of them it computes faster than
- * cuBLAS, how long it takes, and how it shares them out. */
+/* thin.h: products of few elements and long sums, and batches of small products, by thin.cu: which
+ * of them it computes faster than cuBLAS, how long it takes, and how it shares them out. */
 #ifndef MMCI_CUDA_PRODUCT_THIN_H
 #define MMCI_CUDA_PRODUCT_THIN_H
 
@@ -10,6 +10,9 @@
 bool mmci_thin_pays(const mmci_gemm *gemm);
 /* Predicts the microseconds that thin.cu takes for such a product, launch included. */
 double mmci_thin_us(const mmci_gemm *gemm);
+/* Predicts the microseconds of a batch of small products of floating point, launch included; NAN
+ * where thin.cu was not measured. */
+double mmci_thin_batch_us(const mmci_gemm *gemm);
 
 enum {
   MMCI_THIN_WARP = 32,
