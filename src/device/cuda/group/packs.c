@@ -35,13 +35,16 @@ static int widths_of(mmc_dtype dtype) {
   return dtype == MMC_C128 ? 2 : WIDTH_MOST;
 }
 
-static int64_t parts(int64_t length, int64_t part) {
+/* A planner asks for thousands of products, so that these are divisions of 32 bits. */
+static uint32_t parts(uint32_t length, uint32_t part) {
   return (length + part - 1) / part;
 }
 
 /* Returns the instructions of a lane for a product in tiles of height x width. */
 static double tile_cost(const mmci_group_product *x, int lanes, int height, int width) {
-  const int64_t rounds = parts(parts(x->m, height) * parts(x->n, width), lanes);
+  const uint32_t tiles =
+      parts((uint32_t)x->m, (uint32_t)height) * parts((uint32_t)x->n, (uint32_t)width);
+  const uint32_t rounds = parts(tiles, (uint32_t)lanes);
   return (double)rounds *
          ((double)x->k * (height + width + height * width) + OF_TILE + OF_ROW * height);
 }
@@ -109,21 +112,22 @@ static void fill_product(const layout *l, int s, mmci_packs *out) {
                    *to = &l->places[chain->n + s];
   int height = 1, width = 1;
   (void)choose_tiles(chain->dtype, x, out->lanes, &height, &width);
-  const int64_t across = parts(x->n, width);
-  out->products[s] = (mmci_packs_product){.magic = mmci_arena_magic((uint32_t)across),
-                                          .a = a->at,
-                                          .b = b->at,
-                                          .to = to->at,
-                                          .m = (uint16_t)x->m,
-                                          .n = (uint16_t)x->n,
-                                          .k = (uint16_t)x->k,
-                                          .a_pitch = (uint16_t)a->pitch,
-                                          .b_pitch = (uint16_t)b->pitch,
-                                          .to_pitch = (uint16_t)to->pitch,
-                                          .across = (uint16_t)across,
-                                          .tiles = (uint16_t)(parts(x->m, height) * across),
-                                          .height = (uint8_t)height,
-                                          .width = (uint8_t)width};
+  const int64_t across = parts((uint32_t)x->n, (uint32_t)width);
+  out->products[s] =
+      (mmci_packs_product){.magic = mmci_arena_magic((uint32_t)across),
+                           .a = a->at,
+                           .b = b->at,
+                           .to = to->at,
+                           .m = (uint16_t)x->m,
+                           .n = (uint16_t)x->n,
+                           .k = (uint16_t)x->k,
+                           .a_pitch = (uint16_t)a->pitch,
+                           .b_pitch = (uint16_t)b->pitch,
+                           .to_pitch = (uint16_t)to->pitch,
+                           .across = (uint16_t)across,
+                           .tiles = (uint16_t)(parts((uint32_t)x->m, (uint32_t)height) * across),
+                           .height = (uint8_t)height,
+                           .width = (uint8_t)width};
 }
 
 static void fill_load(const layout *l, int operand, mmci_packs *out) {
@@ -172,8 +176,9 @@ bool mmci_packs_plan(const mmci_group_limits *limits, const mmci_group *chain, m
   int lanes = 0;
   double least = INFINITY;
   for (int x = 1; x <= WARP; x *= 2) {
+    if (chain_bytes * (size_t)(WARP / x) > most) continue;
     const double cost = cost_of(limits, chain, x, (uint32_t)chain_bytes);
-    if (chain_bytes * (size_t)(WARP / x) > most || !(cost < least)) continue;
+    if (!(cost < least)) continue;
     least = cost;
     lanes = x;
   }

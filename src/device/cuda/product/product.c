@@ -165,20 +165,69 @@ static double group_doubt(const mmci_device *device, const mmci_gemm *gemm) {
   return mmci_cuda_model_group_error(mmci_cuda_model_of(device->properties.name), gemm->dtype);
 }
 
+/* How a batch is multiplied, and how long that is taken to take. */
+typedef struct batch_way {
+  kind kind;
+  double seconds;
+} batch_way;
+
 /* cuBLAS multiplies a batch of small products as it does large ones. Those of thin.cu and of
  * kernels for groups are taken where they are predicted to take less time by more than predictions
- * are off: of 3969 batches on an H200 (cuBLAS 13.1) these shares leave 1 in 100 slower. */
-static kind kind_of_batch(const mmci_device *device, const mmci_gemm *gemm) {
+ * are off: of 2296 batches on an H200 (cuBLAS 13.1) these shares leave 1 in 100 a tenth slower. A
+ * kernel for groups is said to take as much longer as it may, as groups of more products are. */
+static batch_way choose_batch(const mmci_device *device, const mmci_gemm *gemm) {
   static const double THIN_DOUBT = 0.25, MORE_DOUBT = 0.15;
-  if (gemm->precision == MMCI_FAITHFUL || find_arithmetic(gemm) != mmci_arithmetic_of(gemm->dtype))
-    return CUBLAS_BATCH;
   const double cublas_s =
       1e-6 * mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), gemm);
-  const double thin_s = 1e-6 * mmci_thin_batch_us(gemm) * (1 + THIN_DOUBT);
-  const double group_s = group_seconds(device, gemm) * (1 + group_doubt(device, gemm) + MORE_DOUBT);
-  const double least_s = fmin(cublas_s, thin_s);
-  if (group_s < least_s) return GROUP;
-  return thin_s < cublas_s ? THIN : CUBLAS_BATCH;
+  const double thin_s = 1e-6 * mmci_thin_batch_us(gemm), doubt = group_doubt(device, gemm),
+               group_s = group_seconds(device, gemm);
+  const double least_s = fmin(cublas_s, thin_s * (1 + THIN_DOUBT));
+  if (group_s * (1 + doubt + MORE_DOUBT) < least_s)
+    return (batch_way){GROUP, group_s * (1 + doubt)};
+  return thin_s * (1 + THIN_DOUBT) < cublas_s ? (batch_way){THIN, thin_s}
+                                              : (batch_way){CUBLAS_BATCH, cublas_s};
+}
+
+static bool is_same_form(const mmci_form *x, const mmci_form *y) {
+  return x->ld == y->ld && x->stride == y->stride && x->trans == y->trans && x->conj == y->conj &&
+         x->gathered == y->gathered;
+}
+
+/* Says whether two native batches of floating point go the same way. */
+static bool is_same_batch(const mmci_gemm *x, const mmci_gemm *y) {
+  return x->dtype == y->dtype && x->m == y->m && x->k == y->k && x->n == y->n &&
+         x->batch == y->batch && x->ldc == y->ldc && x->c_stride == y->c_stride &&
+         x->accumulate == y->accumulate && x->turned == y->turned && is_same_form(&x->a, &y->a) &&
+         is_same_form(&x->b, &y->b);
+}
+
+/* A planner asks for the same products several times, and an answer takes microseconds: a thread
+ * keeps some. */
+static batch_way way_of_batch(const mmci_device *device, const mmci_gemm *gemm) {
+  enum { KEPT = 64 };
+  typedef struct kept {
+    const mmci_cuda_model *model; /* of the device's kind; NULL where nothing is kept */
+    int processors;
+    mmci_gemm gemm;
+    batch_way way;
+  } kept;
+  static _Thread_local kept ways[KEPT];
+  const uint64_t hash = ((uint64_t)gemm->m * 31 + (uint64_t)gemm->k) * 31 + (uint64_t)gemm->n;
+  const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
+  const int processors = device->properties.multiProcessorCount;
+  kept *at = &ways[hash % KEPT];
+  if (at->model != model || at->processors != processors || !is_same_batch(&at->gemm, gemm))
+    *at = (kept){model, processors, *gemm, choose_batch(device, gemm)};
+  return at->way;
+}
+
+static bool has_native_sums(const mmci_gemm *gemm) {
+  return gemm->precision != MMCI_FAITHFUL &&
+         find_arithmetic(gemm) == mmci_arithmetic_of(gemm->dtype);
+}
+
+static kind kind_of_batch(const mmci_device *device, const mmci_gemm *gemm) {
+  return has_native_sums(gemm) ? way_of_batch(device, gemm).kind : CUBLAS_BATCH;
 }
 
 static kind kind_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
@@ -406,9 +455,9 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
                                           .bytes = mmci_cuda_workspace_bytes(device)};
     return mmci_cuda_semiring_seconds(gemm, &room);
   }
-  if (kernel.kind == GROUP) return group_seconds(device, &plain);
-  if (kernel.kind == THIN)
-    return 1e-6 * (is_batch(&plain) ? mmci_thin_batch_us(&plain) : mmci_thin_us(&plain));
+  const bool is_small = kernel.kind == GROUP || kernel.kind == THIN;
+  if (is_small && is_batch(&plain)) return way_of_batch(device, &plain).seconds;
+  if (kernel.kind == THIN) return 1e-6 * mmci_thin_us(&plain);
   if (kernel.kind == CUBLAS && gemm->dtype == MMC_F32 && gemm->precision == MMCI_FAST)
     return 1e-6 *
            mmci_cuda_tf32_us(device->properties.name, device->properties.multiProcessorCount, gemm);
