@@ -216,8 +216,21 @@ static void consider(const mmci_cuda_model *model, const mmci_group *chain, kind
 }
 
 static bool plan_rings(const mmci_group *chain, mmci_group_kernel *kernel) {
-  return mmci_rings_plan(&kernel->limits, chain, RINGS_WORD, &kernel->rings) &&
-         mmci_rings_plan(&kernel->limits, chain, 1, &kernel->any_rings);
+  return mmci_rings_plan(&kernel->limits, chain, RINGS_WORD, &kernel->rings);
+}
+
+/* Plans rings.cu for addresses that are not aligned. */
+static bool plan_any_rings(const mmci_group *chain, mmci_group_kernel *kernel) {
+  return mmci_rings_plan(&kernel->limits, chain, 1, &kernel->any_rings);
+}
+
+/* Takes rings.cu where it is predicted to be faster than the kind before. */
+static void consider_rings(const mmci_cuda_model *model, const mmci_group *chain, double *us,
+                           mmci_group_kernel *kernel) {
+  const enum kind before = kernel->kind;
+  if (!plan_rings(chain, kernel)) return;
+  consider(model, chain, RINGS, us, kernel);
+  if (kernel->kind == RINGS && !plan_any_rings(chain, kernel)) kernel->kind = before;
 }
 
 static kind choose_fused(const mmci_group *chain, mmci_group_kernel *kernel) {
@@ -283,10 +296,11 @@ static void choose_alone(const mmci_cuda_model *model, const mmci_group *chain,
   if (mmci_tiles_plan(chain, &kernel->tiles)) offer(model, chain, TILES, VARIANT_TILES, 0, kernel);
   if (mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
     offer(model, chain, PACKS, VARIANT_PACKS, 0, kernel);
-  if (plan_rings(chain, kernel)) offer(model, chain, RINGS, VARIANT_RINGS, 0, kernel);
   kernel->side = squares_side(chain);
   if (kernel->side != 0 && mmci_general_plan(&kernel->limits, chain, &kernel->general))
     offer(model, chain, SQUARES, VARIANT_SQUARES, 0, kernel);
+  double us = predicted_us(model, chain, kernel);
+  consider_rings(model, chain, &us, kernel);
   if (kernel->kind == NO_KERNEL) choose_first(chain, kernel);
 }
 
@@ -322,7 +336,8 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
     return;
   }
   if (chain->variant == VARIANT_RINGS) {
-    kernel->kind = plan_rings(chain, kernel) ? RINGS : NO_KERNEL;
+    const bool can = plan_rings(chain, kernel) && plan_any_rings(chain, kernel);
+    kernel->kind = can ? RINGS : NO_KERNEL;
     return;
   }
   if (chain->variant == 0 && chain->count == 1 && chain->batch > 1) {
@@ -338,7 +353,7 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
     consider(model, chain, TILES, &us, kernel);
   if (chain->batch > 1 && mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
     consider(model, chain, PACKS, &us, kernel);
-  if (chain->batch > 1 && plan_rings(chain, kernel)) consider(model, chain, RINGS, &us, kernel);
+  if (chain->batch > 1) consider_rings(model, chain, &us, kernel);
 }
 
 static kind kind_of(const mmci_device *device, const mmci_group *chain) {

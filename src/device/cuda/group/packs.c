@@ -12,6 +12,7 @@
 enum {
   MATRICES = 2 * MMCI_PACKS_PRODUCTS + 1,
   WARP = 32,
+  LANES_LOG2_MOST = 5,     /* a chain is shared by 1 to 32 lanes */
   WARPS = 4,               /* warps of a block */
   BLOCK_BYTES = 96 * 1024, /* bytes of a block's shared memory at most */
   SM_BYTES = 220 * 1024,
@@ -40,45 +41,69 @@ static uint32_t parts(uint32_t length, uint32_t part) {
   return (length + part - 1) / part;
 }
 
-/* Returns the instructions of a lane for a product in tiles of height x width. */
-static double tile_cost(const mmci_group_product *x, int lanes, int height, int width) {
-  const uint32_t tiles =
-      parts((uint32_t)x->m, (uint32_t)height) * parts((uint32_t)x->n, (uint32_t)width);
-  const uint32_t rounds = parts(tiles, (uint32_t)lanes);
-  return (double)rounds *
-         ((double)x->k * (height + width + height * width) + OF_TILE + OF_ROW * height);
+/* Tiles of height x width of a product, and the instructions of a lane for each. */
+typedef struct tiling {
+  uint32_t tiles;
+  double each;
+} tiling;
+
+static tiling tile(const mmci_group_product *x, int height, int width) {
+  return (tiling){
+      .tiles = parts((uint32_t)x->m, (uint32_t)height) * parts((uint32_t)x->n, (uint32_t)width),
+      .each = (double)x->k * (height + width + height * width) + OF_TILE + OF_ROW * height};
 }
 
-/* Returns the cost of the cheapest tiles, and says which they are. */
-static double choose_tiles(mmc_dtype dtype, const mmci_group_product *x, int lanes, int *height,
-                           int *width) {
+/* Returns the instructions of a lane for the product, which 2^lanes_log2 lanes share. */
+static double cost_of_tiling(const tiling *t, int lanes_log2) {
+  const uint32_t lanes = 1u << lanes_log2;
+  return (double)((t->tiles + lanes - 1) >> lanes_log2) * t->each;
+}
+
+/* Says which tiles are the cheapest. */
+static void choose_tiles(mmc_dtype dtype, const mmci_group_product *x, int lanes_log2, int *height,
+                         int *width) {
   double least = INFINITY;
   for (int h = 1; h <= heights_of(dtype); h *= 2)
     for (int w = 1; w <= widths_of(dtype); w++) {
-      const double cost = tile_cost(x, lanes, h, w);
+      const tiling t = tile(x, h, w);
+      const double cost = cost_of_tiling(&t, lanes_log2);
       if (!(cost < least)) continue;
       least = cost;
       *height = h;
       *width = w;
     }
-  return least;
 }
 
-/* Returns the instructions of the device's multiprocessors for the batch. */
-static double cost_of(const mmci_group_limits *limits, const mmci_group *chain, int lanes,
-                      uint32_t chain_bytes) {
-  double cost = 0, elements = 0;
-  int h, w;
+/* Adds the cost of the cheapest tiles of a product for each number of lanes. */
+static void add_costs(mmc_dtype dtype, const mmci_group_product *x, double *costs) {
+  double least[LANES_LOG2_MOST + 1];
+  for (int l = 0; l <= LANES_LOG2_MOST; l++) least[l] = INFINITY;
+  for (int h = 1; h <= heights_of(dtype); h *= 2)
+    for (int w = 1; w <= widths_of(dtype); w++) {
+      const tiling t = tile(x, h, w);
+      for (int l = 0; l <= LANES_LOG2_MOST; l++) least[l] = fmin(least[l], cost_of_tiling(&t, l));
+    }
+  for (int l = 0; l <= LANES_LOG2_MOST; l++) costs[l] += least[l];
+}
+
+/* Returns the elements that a chain's lanes load and store. */
+static double elements_of(const mmci_group *chain) {
+  double elements = 0;
   for (int s = 0; s < chain->count; s++) {
     const mmci_group_product *x = &chain->products[s];
-    cost += choose_tiles(chain->dtype, x, lanes, &h, &w);
     if (x->left < chain->n) elements += (double)(x->m * x->k);
     if (x->right < chain->n) elements += (double)(x->k * x->n);
     if (s == chain->count - 1) elements += (double)(x->m * x->n);
   }
+  return elements;
+}
+
+/* Returns the instructions of the device's multiprocessors for the batch, of which a lane takes so
+ * many for a chain's tiles. */
+static double cost_of(const mmci_group_limits *limits, int64_t batch, int lanes,
+                      uint32_t chain_bytes, double cost, double elements) {
   const int per_warp = WARP / lanes;
-  const double warp_bytes = (double)per_warp * chain_bytes,
-               warps = ceil((double)chain->batch / per_warp);
+  const double warp_bytes = (double)per_warp * chain_bytes, warps = ceil((double)batch / per_warp);
   const double fit = fmin(SM_WARPS, floor(SM_BYTES / warp_bytes)),
                there = fmin(fit, ceil(warps / limits->multiprocessors));
   const double waves = ceil(warps / (there * limits->multiprocessors));
@@ -111,7 +136,7 @@ static void fill_product(const layout *l, int s, mmci_packs *out) {
   const mmci_place *a = &l->places[x->left], *b = &l->places[x->right],
                    *to = &l->places[chain->n + s];
   int height = 1, width = 1;
-  (void)choose_tiles(chain->dtype, x, out->lanes, &height, &width);
+  choose_tiles(chain->dtype, x, __builtin_ctz(out->lanes), &height, &width);
   const int64_t across = parts((uint32_t)x->n, (uint32_t)width);
   out->products[s] =
       (mmci_packs_product){.magic = mmci_arena_magic((uint32_t)across),
@@ -173,16 +198,20 @@ bool mmci_packs_plan(const mmci_group_limits *limits, const mmci_group *chain, m
   place_matrices(&l);
   const size_t most = limits->shared_bytes < BLOCK_BYTES ? limits->shared_bytes : BLOCK_BYTES,
                chain_bytes = l.size * bytes;
-  int lanes = 0;
-  double least = INFINITY;
-  for (int x = 1; x <= WARP; x *= 2) {
-    if (chain_bytes * (size_t)(WARP / x) > most) continue;
-    const double cost = cost_of(limits, chain, x, (uint32_t)chain_bytes);
+  int lanes_log2 = -1;
+  double least = INFINITY, costs[LANES_LOG2_MOST + 1] = {0};
+  const double elements = elements_of(chain);
+  for (int s = 0; s < chain->count; s++) add_costs(chain->dtype, &chain->products[s], costs);
+  for (int x = 0; x <= LANES_LOG2_MOST; x++) {
+    if (chain_bytes * (size_t)(WARP >> x) > most) continue;
+    const double cost =
+        cost_of(limits, chain->batch, 1 << x, (uint32_t)chain_bytes, costs[x], elements);
     if (!(cost < least)) continue;
     least = cost;
-    lanes = x;
+    lanes_log2 = x;
   }
-  if (lanes == 0) return false;
+  if (lanes_log2 < 0) return false;
+  const int lanes = 1 << lanes_log2;
   const mmci_group_product *last = &chain->products[chain->count - 1];
   *out = (mmci_packs){.batch = chain->batch,
                       .ldc = chain->ldc,

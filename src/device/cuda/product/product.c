@@ -212,10 +212,14 @@ static batch_way way_of_batch(const mmci_device *device, const mmci_gemm *gemm) 
     batch_way way;
   } kept;
   static _Thread_local kept ways[KEPT];
-  const uint64_t hash = ((uint64_t)gemm->m * 31 + (uint64_t)gemm->k) * 31 + (uint64_t)gemm->n;
+  const int64_t of_hash[] = {gemm->m,        gemm->k,        gemm->n,       gemm->a.stride,
+                             gemm->b.stride, gemm->c_stride, gemm->a.trans, gemm->b.trans};
+  uint64_t hash = 0;
+  for (size_t i = 0; i < sizeof of_hash / sizeof *of_hash; i++)
+    hash = (hash ^ (uint64_t)of_hash[i]) * 0x9e3779b97f4a7c15;
   const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
   const int processors = device->properties.multiProcessorCount;
-  kept *at = &ways[hash % KEPT];
+  kept *at = &ways[(hash >> 32) % KEPT];
   if (at->model != model || at->processors != processors || !is_same_batch(&at->gemm, gemm))
     *at = (kept){model, processors, *gemm, choose_batch(device, gemm)};
   return at->way;
