@@ -349,6 +349,26 @@ static void long_scans(const subject *on) {
     }
 }
 
+/* Scans that are more than a GPU's multiprocessors, and fewer that are long together. */
+static void many_scans(const subject *on) {
+  uint64_t random = seed;
+  const bool is_few = on->small || on->is_fake;
+  for (int i = 0; i < 8; i++) {
+    mmci_running_problem p = {.dtype = i % 2 == 0 ? MMC_F32 : MMC_F64,
+                              .n = i % 4 < 2 ? 16 : 12,
+                              .length = i < 4 ? 2 + 7 * i : 1 + i,
+                              .batch = is_few ? 3 : 500,
+                              .reverse = i % 3 == 1,
+                              .exclusive = i % 3 == 2,
+                              .initial = i % 4 > 1};
+    if (supports_dtype(on, p.dtype))
+      check_trial(on, &p, MMCI_RUNNING_AUTO, random_below(&random, 2) == 0, &random);
+  }
+  mmci_running_problem few = {.dtype = MMC_F32, .n = 12, .length = 1025, .batch = 60};
+  if (is_few) few.batch = 1;
+  check_trial(on, &few, MMCI_RUNNING_AUTO, true, &random);
+}
+
 /* NaN in one factor is in all results that hold it, and in no others. */
 static void nan_poisons_what_holds_it(const subject *on) {
   enum { N = 4, LENGTH = 1000 };
@@ -410,6 +430,7 @@ int main(int argc, char **argv) {
   static const conformance_test tests[] = {
       {"random scans", random_scans, false},
       {"long scans", long_scans, false},
+      {"many scans", many_scans, false},
       {"NaN", nan_poisons_what_holds_it, false},
       {"a million factors", a_million_factors, false},
       {.name = NULL},

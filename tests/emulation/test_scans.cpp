@@ -26,6 +26,9 @@ enum { CASES = 60, GAP = 3, BEYOND = 16384 };
 
 static int failures = 0, checks = 0;
 
+struct Stack;
+static bool is_right(Stack &factors, Stack *initial, Stack &states);
+
 /* Matrices of a stack, with gaps that are NaN. */
 struct Stack {
   mmci_cuda_stack form;
@@ -115,6 +118,95 @@ static bool scan_tiles(Stack &factors, Stack *initial, Stack &states, int64_t ru
   return mmci_cuda_tiles_reduce(nullptr, &pass, &error) == MMC_OK &&
          mmci_cuda_sweep_run(nullptr, &above, &error) == MMC_OK &&
          mmci_cuda_tiles_finish(nullptr, &pass, &error) == MMC_OK;
+}
+
+/* Scans by long strands, the products of which are followed by strands of few factors. */
+static bool scan_long(Stack &factors, Stack *initial, Stack &states, int64_t run) {
+  mmci_error error = {};
+  mmci_cuda_tiles pass = {};
+  const int64_t n = factors.n, size = n * n;
+  pass.dtype = factors.dtype;
+  pass.n = n;
+  pass.length = factors.count;
+  pass.batch = factors.batch;
+  pass.run = run;
+  pass.tiles = (pass.length + pass.run - 1) / pass.run;
+  pass.factors = factors.form;
+  pass.states = states.form;
+  if (initial != nullptr) pass.initial = initial->form;
+  std::vector<double> totals((size_t)(pass.tiles * pass.batch * size), (double)NAN),
+      carries = totals;
+  pass.totals = totals.data();
+  pass.carries = carries.data();
+  if (pass.tiles == 1) return mmci_cuda_long_strands_finish(nullptr, &pass, &error) == MMC_OK;
+  mmci_cuda_sweep above = {};
+  above.dtype = pass.dtype;
+  above.n = n;
+  above.length = pass.tiles;
+  above.batch = pass.batch;
+  above.run = 2;
+  above.tiles = (pass.tiles + 2 * MMCI_CUDA_FEW_STRANDS - 1) / (2 * MMCI_CUDA_FEW_STRANDS);
+  above.initial = pass.initial;
+  above.factors = {totals.data(), n, size, size * pass.tiles, false};
+  above.states = {carries.data(), n, size, size * pass.tiles, false};
+  size_t work_bytes = 0, flag_count = 0;
+  mmci_cuda_strands_room(&above, &work_bytes, &flag_count);
+  std::vector<double> work(work_bytes / sizeof(double) + 2, (double)NAN);
+  std::vector<unsigned> flags(flag_count, 0);
+  above.work = (void *)(((uintptr_t)work.data() + 15) / 16 * 16);
+  above.flags = flags.data();
+  return mmci_cuda_long_strands_reduce(nullptr, &pass, &error) == MMC_OK &&
+         mmci_cuda_strands_run(nullptr, &above, MMCI_CUDA_FEW_STRANDS, &error) == MMC_OK &&
+         mmci_cuda_long_strands_finish(nullptr, &pass, &error) == MMC_OK;
+}
+
+static void try_long(uint64_t seed) {
+  uint64_t random = seed;
+  auto some = [&]() { return random_below(&random, 2) == 0; };
+  const mmc_dtype dtype = some() ? MMC_F32 : MMC_F64;
+  const int64_t n = some() ? 16 : 9 + random_below(&random, 8);
+  const bool is_one = random_below(&random, 3) == 0;
+  const int64_t batch = 1 + random_below(&random, 3), most = 1 + random_below(&random, 40);
+  /* About the powers of two in every fourth case, else any length. */
+  const int64_t length = random_below(&random, 4) == 0
+                             ? (2 << random_below(&random, 5)) - 1 + random_below(&random, 3)
+                             : 1 + random_below(&random, 40 * most < 200 ? 40 * most : 200);
+  const int64_t run = is_one ? length : most;
+  Stack factors(dtype, n, length, batch, some(), some());
+  Stack states(dtype, n, length, batch, some(), some());
+  Stack initial(dtype, n, 1, batch, some(), some());
+  factors.fill(&random);
+  initial.fill(&random);
+  Stack *before = some() ? &initial : nullptr;
+  expect(scan_long(factors, before, states, run) && is_right(factors, before, states),
+         "a scan by long strands", seed);
+}
+
+/* Positive factors of one scan of two, one element of which is no number or infinite: the states
+ * before it and all of the other scan are right, its own hold it in that column, and later ones
+ * everywhere. */
+static void try_long_poison(uint64_t seed, mmc_dtype dtype, int64_t n, int64_t run, double poison) {
+  uint64_t random = seed;
+  const int64_t length = 61, batch = 2, at = 33, row = n / 3, col = n / 2;
+  Stack factors(dtype, n, length, batch, true, false), states(dtype, n, length, batch, true, false);
+  for (int64_t b = 0; b < batch; b++)
+    for (int64_t t = 0; t < length; t++)
+      for (int64_t e = 0; e < n * n; e++)
+        element_write(dtype, factors.at(b, t, e / n, e % n),
+                      {(1 + random_unit(&random)) / (double)n, 0});
+  Stack clean = factors, plain(dtype, n, length, batch, true, false);
+  clean.form.data = clean.bytes.data();
+  element_write(dtype, factors.at(1, at, row, col), {poison, 0});
+  bool right = scan_long(factors, nullptr, states, run) && scan_long(clean, nullptr, plain, run) &&
+               is_right(clean, nullptr, plain);
+  for (int64_t b = 0; b < batch; b++)
+    for (int64_t t = 0; t < length; t++)
+      for (int64_t e = 0; e < n * n; e++) {
+        const double x = states.read(b, t, e / n, e % n), y = plain.read(b, t, e / n, e % n);
+        const bool is_number = b == 0 || t < at || (t == at && e % n != col);
+        right = right && (is_number ? x == y : !std::isfinite(x));
+      }
+  expect(right && states.rest_is_untouched(), "long strands with what is no number", seed);
 }
 
 /* Returns how many factors a tile has. */
@@ -458,6 +550,7 @@ int main(int argc, char **argv) {
     try_recurrence(seed + i);
     try_infinity(seed + i);
     if (i % 2 == 0) try_walk(seed + i);
+    try_long(seed + i);
   }
   try_range(seed);
   const mmc_dtype dtype = seed % 2 == 1 ? MMC_F32 : MMC_F64;
@@ -465,6 +558,11 @@ int main(int argc, char **argv) {
   try_poison(seed, dtype, 12, true, poison);
   for (int64_t n = 3; n <= 12; n += 4) try_poison(seed, dtype, n, false, poison);
   try_poison(seed, dtype, 8, false, poison);
+  for (int64_t run : {7, 61}) {
+    try_long_poison(seed, MMC_F32, 16, run, (double)INFINITY);
+    try_long_poison(seed, MMC_F64, 11, run, (double)NAN);
+    try_long_poison(seed, MMC_F32, 12, run, poison);
+  }
   expect(mmci_cuda_sweep_can(MMC_F32, 16) && !mmci_cuda_sweep_can(MMC_C64, 16) &&
              mmci_cuda_sweep_can(MMC_F32, 5) && !mmci_cuda_sweep_can(MMC_F32, 17),
          "what there are kernels for", seed);

@@ -2,10 +2,11 @@
  *
  * Up to 16 rows one launch sweeps over tiles that stay in shared memory, or, of 9 to 16 rows where
  * the chip has tensor cores of doubles, over strands that warps follow, a tile a multiprocessor.
- * Where that would take many tiles a multiprocessor, passes over larger tiles are faster: one finds
- * their products, which are swept, and another the states. Of more rows, the products of tiles are
- * a shorter scan, whose products of tiles are a shorter one still, until one tile is left: each
- * level is reduced going up and finished going down, by tensor cores of doubles where that can be.
+ * Many scans of these, and long ones, are followed in long strands, a warp each. Where that would
+ * take many tiles a multiprocessor, passes over larger tiles are faster: one finds their products,
+ * which are swept, and another the states. Of more rows, the products of tiles are a shorter scan,
+ * whose products of tiles are a shorter one still, until one tile is left: each level is reduced
+ * going up and finished going down, by tensor cores of doubles where that can be.
  */
 #include "base/address.h"
 #include "base/alloc.h"
@@ -30,9 +31,14 @@ enum { SPARE_BYTES = 4 << 10 };
  * strands are faster than other kernels, in f64, in f32, and there in many scans of whole tiles. */
 enum { LEAST_STRAND = 2, MOST_OF_FEW = 16, MOST_F64 = 256, MOST_F32 = 48, MOST_OF_SCANS = 8 };
 
+/* Long strands, one a scan, are taken where there are so many scans for four multiprocessors: of
+ * 16x16 in f64, and else. Several a scan are taken where there are fewer scans than
+ * multiprocessors and so many factors in all. */
+enum { MANY_SCANS_F64 = 7, MANY_SCANS = 14, LEAST_LONG_F32 = 60000, LEAST_LONG_F64 = 550000 };
+
 /* A tile of the first level takes so many factors at least; one of another level so many at most,
  * and all that are left where these are few. */
-enum { LEAST_RUN = 4, UPPER_RUN = 12, ONE_TILE = 18, MOST_LEVELS = 20 };
+enum { LEAST_RUN = 4, UPPER_RUN = 8, ONE_TILE = 18, MOST_LEVELS = 20 };
 
 typedef struct level {
   int64_t length, run, tiles;
@@ -53,6 +59,7 @@ struct mmci_scan_kernel {
   int strands; /* of a tile, where tiles are of strands */
   /* Passes over larger tiles, the products of which are swept; tiles is 0 where there are none. */
   level passes;
+  bool is_long; /* the passes are by long strands, whose products are followed by strands */
   void *parts;
 };
 
@@ -158,39 +165,6 @@ static int64_t longest(const mmci_scan *scan) {
   return n < 32 && is_f32 ? 4096 : 1024;
 }
 
-/* Cuts scans for strands, a tile a multiprocessor, or one a scan where there are many. Returns
- * whether that is faster than sweeps and passes, as measured. */
-static bool cut_strands(const mmci_device *device, const mmci_scan *scan, mmci_scan_kernel *out) {
-  const struct cudaDeviceProp *chip = &device->properties;
-  if (!mmci_cuda_strands_can(chip->major, chip->minor, scan->dtype, scan->n)) return false;
-  const int64_t processors = chip->multiProcessorCount, all = scan->length * scan->batch;
-  int64_t run = ceiling(all, processors * MMCI_CUDA_FEW_STRANDS);
-  out->strands = MMCI_CUDA_FEW_STRANDS;
-  if (run > MOST_OF_FEW && scan->batch < processors) {
-    out->strands = MMCI_CUDA_MANY_STRANDS;
-    run = ceiling(all, processors * MMCI_CUDA_MANY_STRANDS);
-  }
-  if (run < LEAST_STRAND) run = LEAST_STRAND;
-  const int64_t tiles = ceiling(scan->length, out->strands * run);
-  out->run = ceiling(scan->length, out->strands * tiles); /* tiles of a scan are alike */
-  out->tiles = tiles;
-  if (scan->dtype == MMC_F64) return out->run <= MOST_F64;
-  const bool whole = mmci_cuda_tiles_can(scan->dtype, scan->n) && scan->batch >= processors;
-  return out->run <= (whole ? MOST_OF_SCANS : MOST_F32);
-}
-
-bool mmci_cuda_scan_supports(const mmci_device *device, const mmci_scan *scan) {
-  if (scan->rule.semiring != MMC_PLUS_TIMES) return false;
-  if (is_recurrence(scan)) return scan->batch < INT32_MAX;
-  if (scan->width != scan->n || scan->has_addend) return false;
-  mmci_scan_kernel cut = {0};
-  if (scan->length > longest(scan) && !cut_strands(device, scan, &cut)) return false;
-  if (mmci_cuda_walk_can(scan->dtype, scan->n))
-    return (double)scan->length * (double)scan->batch < 1e8;
-  return mmci_cuda_sweep_can(scan->dtype, scan->n) &&
-         (double)scan->length * (double)scan->batch < 2e9;
-}
-
 /* Return how operands lie, where states are multiplied from the right. */
 static mmci_cuda_stack factors_of(const mmci_scan *scan, const mmci_scan_places *places) {
   return (mmci_cuda_stack){.data = places->a,
@@ -223,6 +197,74 @@ static mmci_cuda_stack addends_of(const mmci_scan *scan, const mmci_scan_places 
                            .step = scan->addend_step,
                            .stride = scan->addend.stride,
                            .turned = scan->left != scan->addend.trans};
+}
+
+/* Cuts scans for strands, a tile a multiprocessor, or one a scan where there are many. Returns
+ * whether that is faster than sweeps and passes, as measured. */
+static bool cut_strands(const mmci_device *device, const mmci_scan *scan, mmci_scan_kernel *out) {
+  const struct cudaDeviceProp *chip = &device->properties;
+  if (!mmci_cuda_strands_can(chip->major, chip->minor, scan->dtype, scan->n)) return false;
+  const int64_t processors = chip->multiProcessorCount, all = scan->length * scan->batch;
+  int64_t run = ceiling(all, processors * MMCI_CUDA_FEW_STRANDS);
+  out->strands = MMCI_CUDA_FEW_STRANDS;
+  if (run > MOST_OF_FEW && scan->batch < processors) {
+    out->strands = MMCI_CUDA_MANY_STRANDS;
+    run = ceiling(all, processors * MMCI_CUDA_MANY_STRANDS);
+  }
+  if (run < LEAST_STRAND) run = LEAST_STRAND;
+  const int64_t tiles = ceiling(scan->length, out->strands * run);
+  out->run = ceiling(scan->length, out->strands * tiles); /* tiles of a scan are alike */
+  out->tiles = tiles;
+  if (scan->dtype == MMC_F64) return out->run <= MOST_F64;
+  const bool whole = mmci_cuda_tiles_can(scan->dtype, scan->n) && scan->batch >= processors;
+  return out->run <= (whole ? MOST_OF_SCANS : MOST_F32);
+}
+
+/* Cuts a scan for passes by long strands: one a scan where there are many scans, and else as many
+ * as multiprocessors follow at once. Returns whether that is faster than what else there is, as
+ * measured on an H200. */
+static bool cut_long(const mmci_device *device, const mmci_scan *scan, mmci_scan_kernel *out) {
+  const struct cudaDeviceProp *chip = &device->properties;
+  const mmci_scan_places nothing = {0};
+  const mmci_cuda_tiles pass = {
+      .dtype = scan->dtype, .n = scan->n, .factors = factors_of(scan, &nothing)};
+  if (!mmci_cuda_long_strands_can(chip->major, chip->minor, &pass)) return false;
+  const int64_t processors = chip->multiProcessorCount, all = scan->length * scan->batch;
+  const bool is_f32 = scan->dtype == MMC_F32;
+  const int64_t many = is_f32 || scan->n < 16 ? MANY_SCANS : MANY_SCANS_F64;
+  int64_t tiles = 1;
+  if (4 * scan->batch < many * processors) {
+    if (scan->batch >= processors || all < (is_f32 ? LEAST_LONG_F32 : LEAST_LONG_F64)) return false;
+    tiles = mmci_cuda_long_strands_at_once(scan->dtype) * processors / scan->batch;
+  }
+  const int64_t run = ceiling(scan->length, tiles);
+  out->passes = (level){.length = scan->length, .run = run, .tiles = ceiling(scan->length, run)};
+  out->is_long = true;
+  return true;
+}
+
+/* Cuts the products of long strands, which are swept by strands of a few factors. */
+static void cut_middle(const mmci_device *device, const mmci_scan *scan, mmci_scan_kernel *out) {
+  const int64_t length = out->passes.tiles, processors = device->properties.multiProcessorCount;
+  int64_t run = ceiling(length * scan->batch, processors * MMCI_CUDA_FEW_STRANDS);
+  if (run < LEAST_STRAND) run = LEAST_STRAND;
+  out->strands = MMCI_CUDA_FEW_STRANDS;
+  out->tiles = ceiling(length, out->strands * run);
+  out->run = ceiling(length, out->strands * out->tiles);
+}
+
+bool mmci_cuda_scan_supports(const mmci_device *device, const mmci_scan *scan) {
+  if (scan->rule.semiring != MMC_PLUS_TIMES) return false;
+  if (is_recurrence(scan)) return scan->batch < INT32_MAX;
+  if (scan->width != scan->n || scan->has_addend) return false;
+  mmci_scan_kernel cut = {0};
+  if (scan->length > longest(scan) && !cut_long(device, scan, &cut) &&
+      !cut_strands(device, scan, &cut))
+    return false;
+  if (mmci_cuda_walk_can(scan->dtype, scan->n))
+    return (double)scan->length * (double)scan->batch < 1e8;
+  return mmci_cuda_sweep_can(scan->dtype, scan->n) &&
+         (double)scan->length * (double)scan->batch < 2e9;
 }
 
 static mmci_cuda_recurrence recurrence_of(const mmci_scan_kernel *kernel,
@@ -268,6 +310,19 @@ static mmci_cuda_sweep sweep_of(const mmci_scan_kernel *kernel, const mmci_scan_
   return sweep;
 }
 
+static mmc_status make_long_passes(mmci_queue *queue, const mmci_scan_kernel *kernel,
+                                   const mmci_scan_places *places, const mmci_cuda_tiles *pass,
+                                   mmci_error *error) {
+  mmc_status status = MMC_OK;
+  if (pass->tiles > 1) {
+    const mmci_cuda_sweep sweep = sweep_of(kernel, places);
+    status = mmci_cuda_long_strands_reduce(queue->stream, pass, error);
+    if (status == MMC_OK)
+      status = mmci_cuda_strands_run(queue->stream, &sweep, kernel->strands, error);
+  }
+  return status == MMC_OK ? mmci_cuda_long_strands_finish(queue->stream, pass, error) : status;
+}
+
 /* Sweeps over the products of large tiles, between two passes over these. */
 static mmc_status make_passes(mmci_queue *queue, const mmci_scan_kernel *kernel,
                               const mmci_scan_places *places, mmci_error *error) {
@@ -284,6 +339,7 @@ static mmc_status make_passes(mmci_queue *queue, const mmci_scan_kernel *kernel,
                                 .carries = kernel->passes.carries,
                                 .totals = kernel->passes.totals,
                                 .parts = kernel->parts};
+  if (kernel->is_long) return make_long_passes(queue, kernel, places, &pass, error);
   if (pass.tiles == 1) return mmci_cuda_tiles_finish(queue->stream, &pass, error);
   const mmci_cuda_sweep sweep = sweep_of(kernel, places);
   mmc_status status = mmci_cuda_tiles_reduce(queue->stream, &pass, error);
@@ -370,7 +426,8 @@ static mmc_status take_sweep(mmci_scan_kernel *kernel, mmci_error *error) {
   const int64_t tiles = kernel->passes.tiles * scan->batch;
   if (kernel->passes.tiles == 1) return MMC_OK;
   const int64_t matrix = scan->n * scan->n * (int64_t)mmc_dtype_size(scan->dtype);
-  const int64_t chains = tiles > 0 ? mmci_cuda_tiles_chains(scan->dtype, scan->n) : 0;
+  const int64_t chains =
+      tiles > 0 && !kernel->is_long ? mmci_cuda_tiles_chains(scan->dtype, scan->n) : 0;
   size_t work_bytes = 0, flags = 0;
   if (kernel->strands > 0)
     mmci_cuda_strands_room(&sweep, &work_bytes, &flags);
@@ -413,6 +470,9 @@ mmc_status mmci_cuda_scan_prepare(mmci_device *device, const mmci_scan *scan,
   } else if (mmci_cuda_walk_can(scan->dtype, scan->n)) {
     kernel->count = cut_levels(device, scan, kernel->levels);
     status = take_levels(kernel, error);
+  } else if (cut_long(device, scan, kernel)) {
+    cut_middle(device, scan, kernel);
+    status = take_sweep(kernel, error);
   } else if (cut_strands(device, scan, kernel)) {
     status = take_sweep(kernel, error);
   } else {
@@ -457,6 +517,18 @@ void mmci_cuda_scan_facts(const mmci_scan_kernel *kernel, mmci_scan_facts *out) 
                              .why = "tiles are reduced, scanned, and gone through again",
                              .blocks = kernel->levels[0].tiles,
                              .products = products * scan->batch};
+    return;
+  }
+  if (kernel->is_long) {
+    const int64_t tiles = kernel->passes.tiles;
+    *out = (mmci_scan_facts){
+        .method = tiles > 1 ? "tiles" : "sequential",
+        .kernel = "scan_long_strands",
+        .why = tiles > 1 ? "warps find the products of long runs by tensor cores of doubles, and "
+                           "then follow each"
+                         : "a warp follows each scan by tensor cores of doubles",
+        .blocks = tiles};
+    out->products = scan->length * (tiles > 1 ? 2 : 1) * scan->batch;
     return;
   }
   if (kernel->strands > 0) {

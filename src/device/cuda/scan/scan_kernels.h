@@ -92,6 +92,17 @@ mmc_status mmci_cuda_tiles_reduce(cudaStream_t stream, const mmci_cuda_tiles *pa
 mmc_status mmci_cuda_tiles_finish(cudaStream_t stream, const mmci_cuda_tiles *pass,
                                   mmci_error *error);
 
+/* The same passes by tensor cores of doubles, where a warp follows a tile of pass->run factors, of
+ * 9 to 16 rows; parts are not used. Factors whose lines begin at multiples of 16 bytes are moved
+ * fast. */
+bool mmci_cuda_long_strands_can(int major, int minor, const mmci_cuda_tiles *pass);
+/* Returns how many tiles a multiprocessor follows at once. */
+int64_t mmci_cuda_long_strands_at_once(mmc_dtype dtype);
+mmc_status mmci_cuda_long_strands_reduce(cudaStream_t stream, const mmci_cuda_tiles *pass,
+                                         mmci_error *error);
+mmc_status mmci_cuda_long_strands_finish(cudaStream_t stream, const mmci_cuda_tiles *pass,
+                                         mmci_error *error);
+
 /* A pass over tiles of a scan of wider matrices: their products, or their states. The products of
  * tiles are a shorter scan, whose states are what is before the tiles. */
 typedef struct mmci_cuda_walk {

@@ -38,7 +38,7 @@ enum { PIECE_BYTES = 16, LINE_BYTES = 128, WARP = 32, LETTER_BYTES = 16 };
 enum { PARTS = 4, AT_ONCE = 4 };
 /* A multiprocessor's share of the bytes that an H200 reads in a nanosecond while it writes as many.
  */
-enum { BYTES_PER_NS = 16 };
+enum { BYTES_PER_NS = 17 };
 /* The words before the letters; the first two count the tiles that were ever drawn. */
 enum { CONTROL = 4 };
 

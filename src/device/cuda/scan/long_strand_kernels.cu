@@ -1,0 +1,247 @@
+/* long_strand_kernels.cu: running products of matrices of up to 16 rows whose strands are long, see
+ * scan_kernels.h.
+ *
+ * A warp follows a strand on tensor cores of doubles, with the state in registers, as in
+ * strand_kernels.cu. A few warps of a multiprocessor are enough here, because the factors come
+ * through a ring in shared memory, so far ahead that memory is not waited for. Where there are many
+ * scans each is one strand, and every factor is read once. Else one launch finds the products of
+ * all strands and another, once the states before them are known, follows them again.
+ *
+ * A line of 16 elements is put in another place in shared memory, and its pieces of 16 bytes in
+ * another order, so that lanes meet all banks, whether they read lines or across them.
+ *
+ * Launch  a block of one warp for every tile of every scan */
+extern "C" {
+#include "base/status.h"
+}
+#include "device/cuda/launch.cuh"
+
+#include "device/cuda/cuda_check.h"
+#include "device/cuda/scan/scan_kernels.h"
+#include "device/cuda/scan/strands.cuh"
+
+namespace {
+
+/* The number of slots of a ring; all but one hold factors that are on their way. */
+template <typename Real>
+constexpr int SLOTS = sizeof(Real) == 4 ? 12 : 8;
+
+/* A strand's factors, on their way through a ring of RING slots in shared memory. */
+template <typename Real, int RING>
+struct Ring {
+  typedef Sixteen<Real> Matrix;
+  enum {
+    N = Matrix::N,
+    SIZE = Matrix::SIZE,
+    PIECE = PIECE_BYTES / sizeof(Real), /* elements in 16 bytes */
+    PIECES = N / PIECE,                 /* of a line */
+    MOVES = N * PIECES / WARP           /* of a lane, for a factor */
+  };
+
+  Real *slots;
+  const Real *from;       /* the next factor that is sent for */
+  int64_t ld, step, left; /* left: factors that are not sent for */
+  int n, sent, taken;     /* sent and taken are numbers of slots: the next to fill, and to read */
+  bool turned, by_pieces;
+
+  __device__ __forceinline__ Ring(const mmci_cuda_stack &factors, int64_t n_, void *shared,
+                                  const Real *first, int64_t count)
+      : slots(static_cast<Real *>(shared)),
+        from(first),
+        ld(factors.ld),
+        step(factors.step),
+        left(count),
+        n((int)n_),
+        sent(0),
+        taken(0),
+        turned(factors.turned) {
+    by_pieces =
+        (n | ld | step | factors.stride) % PIECE == 0 && (uintptr_t)factors.data % PIECE_BYTES == 0;
+    /* What is beyond n is never written again. */
+    for (int e = (int)threadIdx.x; n < N && e < RING * SIZE; e += WARP) slots[e] = 0;
+    __syncwarp();
+    for (int d = 0; d < RING - 1; d++) bring();
+  }
+
+  /* Returns where piece `at` of a line lies. */
+  static __device__ __forceinline__ int place(int line, int at) {
+    const int to = line ^ ((line >> 1 ^ line >> 2) & 1);
+    return to * N + (at ^ (line >> 3 & 1) * (PIECES / 2)) * PIECE;
+  }
+  static __device__ __forceinline__ int place_of(int line, int element) {
+    return place(line, element / PIECE) + element % PIECE;
+  }
+
+  /* Sends for the next factor, if there is one. */
+  __device__ __forceinline__ void bring() {
+    const int lane = (int)threadIdx.x;
+    Real *to = slots + sent * SIZE;
+    if (left > 0 && by_pieces) {
+#pragma unroll
+      for (int k = 0; k < MOVES; k++) {
+        const int q = lane + k * WARP, line = q / PIECES, at = q % PIECES;
+        if (line < n && at * PIECE < n)
+          mmci_copy_async(to + place(line, at), from + line * ld + at * PIECE);
+      }
+    } else if (left > 0) {
+      for (int q = lane; q < SIZE; q += WARP) {
+        const int line = q / N, at = q % N;
+        if (line < n && at < n)
+          mmci_copy_async_bytes<(int)sizeof(Real)>(to + place_of(line, at), from + line * ld + at);
+      }
+    }
+    mmci_copy_async_commit();
+    from += step;
+    left--;
+    sent = sent + 1 == RING ? 0 : sent + 1;
+  }
+
+  /* Waits for the next factor and reads what the lane needs of it. */
+  __device__ __forceinline__ void take(typename Matrix::Factor *out) {
+    mmci_copy_async_wait<RING - 2>();
+    __syncwarp();
+    const Real *slot = slots + taken * SIZE;
+    const int g = Matrix::g(), t = Matrix::t();
+    if (turned) {
+#pragma unroll
+      for (int c = 0; c < 2; c++)
+#pragma unroll
+        for (int r = 0; r < 4; r += PIECE) {
+          const auto x =
+              *reinterpret_cast<const Some<Real, PIECE> *>(slot + place_of(2 * g + c, 4 * t + r));
+#pragma unroll
+          for (int e = 0; e < PIECE; e++) out->of[r + e][c] = x.of[e];
+        }
+    } else {
+#pragma unroll
+      for (int r = 0; r < 4; r++) {
+        const auto x = *reinterpret_cast<const Some<Real, 2> *>(slot + place_of(4 * t + r, 2 * g));
+        out->of[r][0] = x.of[0];
+        out->of[r][1] = x.of[1];
+      }
+    }
+    taken = taken + 1 == RING ? 0 : taken + 1;
+  }
+};
+
+/* Follows a tile: writes its states, or finds its product. */
+template <typename Real, bool WRITES>
+__device__ __forceinline__ void follow(const mmci_cuda_tiles &pass, void *memory, int64_t b,
+                                       int64_t tile) {
+  typedef Sixteen<Real> Matrix;
+  const int64_t begin = tile * pass.run, rest = pass.length - begin;
+  const int64_t count = rest < pass.run ? rest : pass.run;
+  const int n = (int)pass.n, size = n * n;
+  /* The product alone is found from the last factor to the first, as that of the transposed ones:
+   * the first factors, which are read next, are then still in the cache. */
+  mmci_cuda_stack factors = pass.factors;
+  const Real *first = static_cast<const Real *>(factors.data) + b * factors.stride +
+                      (WRITES ? begin : begin + count - 1) * factors.step;
+  if (!WRITES) {
+    factors.step = -factors.step;
+    factors.turned = !factors.turned;
+  }
+  Ring<Real, SLOTS<Real>> ring(factors, n, memory, first, count);
+  const Way way = way_of<Real>(pass.states, n);
+  Real *to = static_cast<Real *>(const_cast<void *>(pass.states.data)) + b * pass.states.stride +
+             begin * pass.states.step;
+  typename Matrix::State state, last;
+  typename Matrix::Factor factor;
+  double m[4][2];
+  const auto convert = [&](int col) {
+#pragma unroll
+    for (int r = 0; r < 4; r++) m[r][col] = (double)factor.of[r][col];
+  };
+  const auto take = [&]() {
+    ring.take(&factor);
+    convert(0);
+    convert(1);
+    ring.bring();
+  };
+  const Way tight = way_of<Real>({pass.carries, n, size, 0, false}, n);
+  const int64_t number = b * pass.tiles + tile;
+  if (WRITES && (tile > 0 || pass.initial.data != nullptr)) {
+    if (tile > 0)
+      Matrix::load_state(tight, static_cast<const Real *>(pass.carries) + (number - 1) * size,
+                         &state);
+    else
+      Matrix::load_state({pass.initial.ld, n, pass.initial.turned, false, false},
+                         static_cast<const Real *>(pass.initial.data) + b * pass.initial.stride,
+                         &state);
+    take();
+    Matrix::multiply(&state, m, n);
+  } else {
+    Matrix::load_state(way_of<Real>(factors, n), first, &state);
+    take();
+  }
+  take();
+  /* While a product is on its way, the state before it is written and the next factor read. */
+#pragma unroll 2
+  for (int64_t i = 1; i < count; i++) {
+    last = state;
+    double now[4][2];
+#pragma unroll
+    for (int e = 0; e < 8; e++) now[e / 2][e % 2] = m[e / 2][e % 2];
+    Matrix::multiply(&state, now, n, [&](int done) {
+      if (done == 0) ring.take(&factor);
+      if (done == 1 && WRITES) Matrix::store(way, last, to);
+      if (done == 1) convert(0);
+      if (done == 2) convert(1);
+      if (done == 3) ring.bring();
+    });
+    to += pass.states.step;
+  }
+  if (WRITES)
+    Matrix::store(way, state, to);
+  else
+    Matrix::store(way_of<Real>({pass.totals, n, size, 0, true}, n), state,
+                  static_cast<Real *>(pass.totals) + number * size);
+}
+
+template <typename Real, bool WRITES>
+__global__ void __launch_bounds__(WARP) long_strands(const mmci_cuda_tiles pass) {
+  MMCI_DYNAMIC_SHARED(memory);
+  const int64_t number = (int64_t)blockIdx.x;
+  follow<Real, WRITES>(pass, memory, number / pass.tiles, number % pass.tiles);
+}
+
+template <typename Real>
+mmc_status launch(cudaStream_t stream, const mmci_cuda_tiles *pass, bool finishes,
+                  mmci_error *error) {
+  const auto kernel = finishes ? long_strands<Real, true> : long_strands<Real, false>;
+  const size_t shared = SLOTS<Real> * Sixteen<Real>::SIZE * sizeof(Real);
+  const unsigned blocks = (unsigned)(pass->tiles * pass->batch);
+  MMCI_CUDA_TRY(mmci_launch(kernel, dim3(blocks), dim3(WARP), shared, stream, *pass));
+  return MMC_OK;
+}
+
+mmc_status launch_dtype(cudaStream_t stream, const mmci_cuda_tiles *pass, bool finishes,
+                        mmci_error *error) {
+  return pass->dtype == MMC_F32 ? launch<float>(stream, pass, finishes, error)
+                                : launch<double>(stream, pass, finishes, error);
+}
+
+}  // namespace
+
+extern "C" bool mmci_cuda_long_strands_can(int major, int minor, const mmci_cuda_tiles *pass) {
+  const int64_t piece = PIECE_BYTES / (pass->dtype == MMC_F32 ? sizeof(float) : sizeof(double));
+  const mmci_cuda_stack *x = &pass->factors;
+  return mmci_cuda_strands_can(major, minor, pass->dtype, pass->n) &&
+         (pass->n | x->ld | x->step | x->stride) % piece == 0;
+}
+
+extern "C" int64_t mmci_cuda_long_strands_at_once(mmc_dtype dtype) {
+  return dtype == MMC_F32 ? 12 : 8;
+}
+
+extern "C" mmc_status mmci_cuda_long_strands_reduce(cudaStream_t stream,
+                                                    const mmci_cuda_tiles *pass,
+                                                    mmci_error *error) {
+  return launch_dtype(stream, pass, false, error);
+}
+
+extern "C" mmc_status mmci_cuda_long_strands_finish(cudaStream_t stream,
+                                                    const mmci_cuda_tiles *pass,
+                                                    mmci_error *error) {
+  return launch_dtype(stream, pass, true, error);
+}
