@@ -1,10 +1,11 @@
 /* bench_fused.c: pairs of products in bf16 as one kernel on a CUDA device, against cuBLAS's two
  * calls, one JSON line each.
  *
- *     bench_fused MODULE [joules]
+ *     bench_fused MODULE [joules] [MxKxWxN[:right]]...
  *
  * MODULE is mmchain-cuda.so. Everything lies on the device, normal random bf16, (A B) C and A (B C)
- * for tall A and wide C; both sides are captured into a graph once and replayed in turns. us and
+ * for tall A and wide C, or the chains that are named, of (A B) C or, as M x K x W x N too, of
+ * A (B C); both sides are captured into a graph once and replayed in turns. us and
  * peer_us are [least, median, greatest] of RUNS runs; floor_us is what reading the factors and
  * writing the result once takes at the rate of cudaMemcpyAsync in the same run, or the
  * multiplications at 700 TFLOP/s where that is longer. joules are NVML's counter over some two
@@ -324,18 +325,20 @@ static void measure(int64_t m, int64_t k, int64_t w, int64_t n, bool right) {
   if (!(off < MOST_OFF)) stop("a pair", "another result than cuBLAS's");
 }
 
-int main(int argc, char **argv) {
-  static const int64_t SIDES[] = {64, 128, 256}, ROWS[] = {16384, 131072, 1048576};
-  if (argc < 2 || argc > 3 || (argc == 3 && strcmp(argv[2], "joules") != 0)) {
-    fprintf(stderr, "usage: bench_fused MODULE [joules]\n");
-    return 2;
-  }
-  open_all(argv[1]);
-  if (argc == 3) open_nvml();
-  measure_copies();
+static void measure_named(const char *name) {
+  long long d[4];
+  char rest[8] = "";
+  const int read = sscanf(name, "%lldx%lldx%lldx%lld:%7s", &d[0], &d[1], &d[2], &d[3], rest);
+  const bool right = read == 5 && strcmp(rest, "right") == 0;
+  if (read != 4 && !right) stop(name, "expected MxKxWxN or MxKxWxN:right");
+  measure(d[0], d[1], d[2], d[3], right);
+}
+
+static void measure_all(void) {
+  static const int64_t SIDES[] = {64, 128, 256, 512}, ROWS[] = {16384, 131072, 1048576};
   for (int right = 0; right < 2; right++) {
     for (int r = 0; r < 3; r++)
-      for (int s = 0; s < 3; s++) {
+      for (int s = 0; s < 4; s++) {
         const int64_t m = ROWS[r], side = SIDES[s];
         if (right)
           measure(side, side, side, m, true);
@@ -347,5 +350,18 @@ int main(int argc, char **argv) {
     else
       measure(131072, 1024, 64, 1024, false);
   }
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) {
+    fprintf(stderr, "usage: bench_fused MODULE [joules] [MxKxWxN[:right]]...\n");
+    return 2;
+  }
+  const int first = argc > 2 && strcmp(argv[2], "joules") == 0 ? 3 : 2;
+  open_all(argv[1]);
+  if (first == 3) open_nvml();
+  measure_copies();
+  for (int i = first; i < argc; i++) measure_named(argv[i]);
+  if (first == argc) measure_all();
   return 0;
 }

@@ -36,7 +36,7 @@ typedef enum {
   CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
   CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
 } CUtensorMapDataType;
-typedef enum { CU_TENSOR_MAP_SWIZZLE_128B = 3 } CUtensorMapSwizzle;
+typedef enum { CU_TENSOR_MAP_SWIZZLE_64B = 2, CU_TENSOR_MAP_SWIZZLE_128B = 3 } CUtensorMapSwizzle;
 typedef enum { CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3 } CUtensorMapL2promotion;
 
 #ifndef __cplusplus

@@ -41,8 +41,8 @@ struct mmci_hopper_store {
 struct mmci_hopper_product {
   float *sums;
   int columns, group;
-  bool a_across, b_across;
-  const uint32_t *registers[4]; /* A's, those of the lanes of a row; NULL: it lies at a */
+  bool a_across, b_across, keep; /* keep: sums are added to */
+  const uint32_t *registers[4];  /* A's, those of the lanes of a row; NULL: it lies at a */
   uint64_t a, b;
   const float *values; /* of elements by their bits */
 };
@@ -108,9 +108,10 @@ static inline uint32_t mmci_shared_address(const void *p) {
   return offset < own.shared.size() ? (uint32_t)offset : STATIC | ((uint32_t)(uintptr_t)p >> 2);
 }
 
-/* Lines of 128 bytes have their words of 16 bytes swapped by the number of the line. */
-static inline uint32_t mmci_hopper_swizzled(uint32_t at) {
-  return at ^ (at >> 7 & 7) << 4;
+/* Lines of 128 bytes have their words of 16 bytes swapped by the number of the line, and pairs of
+ * lines of 64 bytes by that of the pair. */
+static inline uint32_t mmci_hopper_swizzled(uint32_t at, int line_bytes = 128) {
+  return at ^ (at >> 7 & (line_bytes == 64 ? 3 : 7)) << 4;
 }
 
 /* ---- barriers -------------------------------------------------------------------------------- */
@@ -163,8 +164,9 @@ static inline void mmci_hopper_land(const mmci_hopper_copy &copy) {
         uint16_t bits = 0;
         if (x < map.sizes[0] && y < map.sizes[1] && copy.z < map.sizes[2])
           bits = map.data[x + y * map.strides[0] + copy.z * map.strides[1]];
-        const uint32_t at = copy.to + (uint32_t)(j * map.box[0] + i) * 2;
-        memcpy(mmci_hopper_memory(copy.block, mmci_hopper_swizzled(at), 2), &bits, 2);
+        const uint32_t at = copy.to + (uint32_t)(j * map.box[0] + i) * 2,
+                       to = mmci_hopper_swizzled(at, map.box[0] * 2);
+        memcpy(mmci_hopper_memory(copy.block, to, 2), &bits, 2);
       }
   }
   mmci_hopper_count(copy.block, copy.barrier, 0, -(long)bytes);
@@ -179,6 +181,12 @@ static inline void mmci_hopper_begin(const mmci_hopper_copy &copy) {
 static inline void load_box(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x, int y,
                             int matrix) {
   mmci_hopper_begin({mmci_hopper_block(), to, barrier, map, x, y, matrix, 0, 0, 0});
+}
+/* Copies a box to the same place of every block of the cluster that blocks has a bit for. */
+static inline void mmci_plane_load_all(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x,
+                                       int y, int matrix, uint16_t blocks) {
+  for (unsigned b = 0; b < mmci_hopper_machine::BLOCKS; b++)
+    if (blocks >> b & 1) mmci_hopper_begin({b, to, barrier, map, x, y, matrix, 0, 0, 0});
 }
 static inline void send_box(uint32_t to, uint32_t from, uint32_t barrier, uint32_t block) {
   enum { BYTES = 64 * 64 * 2 };
@@ -246,10 +254,12 @@ static inline uint16_t mmci_hopper_element(const mmci_emulation_block &of, uint6
   const uint32_t start = (uint32_t)(descriptor & FIELD) * UNIT,
                  further = (uint32_t)(descriptor >> 16 & FIELD) * UNIT,
                  eight = (uint32_t)(descriptor >> 32 & FIELD) * UNIT, line = (uint32_t)i,
-                 term = (uint32_t)k;
+                 term = (uint32_t)k, line_bytes = descriptor >> 62 == 2 ? 64 : 128;
+  if (across && line_bytes != 128) mmci_emulation_stop("a descriptor that there is not");
   const uint32_t at = mmci_hopper_swizzled(
       start + (across ? line / 64 * further + term / 8 * eight + term % 8 * 128 + line % 64 * 2
-                      : line / 8 * eight + line % 8 * 128 + term * 2));
+                      : line / 8 * eight + line % 8 * line_bytes + term * 2),
+      (int)line_bytes);
   uint16_t bits;
   if (at + sizeof bits > of.shared.size()) mmci_emulation_stop("past the end of shared memory");
   memcpy(&bits, of.shared_start + at, sizeof bits);
@@ -261,6 +271,7 @@ static inline uint16_t mmci_hopper_element(const mmci_emulation_block &of, uint6
 static inline void mmci_hopper_multiply(const mmci_hopper_product &x) {
   const mmci_emulation_block &own = mmci_emulation_own();
   const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % 128 / 32 * 16 + lane / 4;
+  for (int i = 0; i < x.columns / 2 && !x.keep; i++) x.sums[i] = 0;
   for (int k = 0; k < 16; k++) {
     float a[2];
     for (int r = 0; r < 2; r++) {
@@ -306,11 +317,16 @@ static inline void mmci_hopper_issue(mmci_hopper_product product) {
 /* sums += A B for 64 rows and 16 terms, A in shared memory or in registers. */
 template <bool ta, bool tb, typename Element, int count>
 static inline void add_products(Element, float (&sums)[count], uint64_t a, uint64_t b) {
-  mmci_hopper_issue({sums, count * 2, 0, ta, tb, {}, a, b, mmci_hopper_values<Element>()});
+  mmci_hopper_issue({sums, count * 2, 0, ta, tb, true, {}, a, b, mmci_hopper_values<Element>()});
+}
+template <bool ta, bool tb, typename Element, int count>
+static inline void set_products(Element, float (&sums)[count], uint64_t a, uint64_t b, bool keep) {
+  mmci_hopper_issue({sums, count * 2, 0, ta, tb, keep, {}, a, b, mmci_hopper_values<Element>()});
 }
 template <bool tb, typename Element, int count>
 static inline void add_products(Element, float (&sums)[count], const uint32_t (&a)[4], uint64_t b) {
-  mmci_hopper_product x = {sums, count * 2, 0, false, tb, {}, 0, b, mmci_hopper_values<Element>()};
+  mmci_hopper_product x = {sums, count * 2, 0, false, tb,
+                           true, {},        0, b,     mmci_hopper_values<Element>()};
   for (int lane = 0; lane < 4; lane++)
     x.registers[lane] = (const uint32_t *)__shfl_sync(0xffffffffu, (uint64_t)(uintptr_t)a, lane, 4);
   mmci_hopper_issue(x);
@@ -334,6 +350,9 @@ static inline void mmci_pin(float (&)[count]) {}
 
 static inline uint64_t mmci_matrix_at(uint32_t address) {
   return (uint64_t)(address >> 4) | (1ull << 16) | (64ull << 32) | (1ull << 62);
+}
+static inline uint64_t mmci_byte_matrix_at(uint32_t address) {
+  return (uint64_t)(address >> 4) | (1ull << 16) | (32ull << 32) | (2ull << 62);
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
@@ -382,6 +401,13 @@ static inline void store_tiles(uint32_t at, const uint32_t (&words)[4]) {
       const uint32_t to = __shfl_sync(0xffffffffu, at, 8 * tile + line);
       memcpy(mmci_hopper_memory(mmci_hopper_block(), to + (uint32_t)place * 2, 2), &bits, 2);
     }
+}
+/* Turns a tile of 8 x 8, of which a lane has two elements of row lane / 4. */
+static inline uint32_t turn_tile(uint32_t word) {
+  const int lane = (int)threadIdx.x % 32, line = lane / 4, from = lane % 4 * 8 + line / 2;
+  const uint32_t first = __shfl_sync(0xffffffffu, word, from),
+                 second = __shfl_sync(0xffffffffu, word, from + 4);
+  return (first >> line % 2 * 16 & 0xffff) | (second >> line % 2 * 16) << 16;
 }
 static inline uint16_t read_half(uint32_t at) {
   uint16_t bits;

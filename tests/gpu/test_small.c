@@ -653,22 +653,24 @@ static void test_fused_half(const target *on, mmci_queue *queue, mmc_dtype dtype
     try_group(on, queue, &t);
   }
   const int64_t tall[] = {40000, 64, 128, 72}, wide[] = {300, 200, 513, 300};
-  /* Work enough for clusters whose groups of warps take turns, of two blocks and of eight. */
+  /* Work enough for clusters whose groups of warps take turns, and what is too wide for one block.
+   */
   static const struct {
     int64_t dims[4], batch;
     const char *name;
-  } relays[] = {{{300, 200, 256, 136}, 66, "256x256"},
-                {{270, 129, 130, 255}, 66, "256x256"},
-                {{150, 300, 270, 80}, 3, "512x512"}};
-  for (int k = 0; k < (on->small ? 0 : 6); k++) {
-    const int64_t *x = relays[k / 2].dims, turned[] = {x[3], x[2], x[1], x[0]};
-    begin(&t, dtype, 3, relays[k / 2].batch, random_bits(random));
+  } clusters[] = {{{300, 200, 256, 136}, 66, "256x256"},
+                  {{270, 129, 130, 255}, 66, "256x256"},
+                  {{150, 300, 270, 80}, 3, "512x256"},
+                  {{700, 512, 490, 640}, 2, "512x256"}};
+  for (int k = 0; k < (on->small ? 0 : 8); k++) {
+    const int64_t *x = clusters[k / 2].dims, turned[] = {x[3], x[2], x[1], x[0]};
+    begin(&t, dtype, 3, clusters[k / 2].batch, random_bits(random));
     t.group.variant = VARIANT_FUSED;
     set_shapes(&t, k % 2 == 0 ? x : turned);
     add_tree(&t, 0, 2, k % 2, random);
     finish_words(random);
-    expect(strstr(on->ops->group_name(on->device, &t.group), relays[k / 2].name) != NULL,
-           "a relay is chosen");
+    expect(strstr(on->ops->group_name(on->device, &t.group), clusters[k / 2].name) != NULL,
+           "a kernel of clusters is chosen");
     try_group(on, queue, &t);
   }
   begin(&t, dtype, 3, 1, random_bits(random));

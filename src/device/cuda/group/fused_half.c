@@ -67,20 +67,34 @@ static bool is_a_pair(const mmci_group *chain) {
 
 static double us_of(const mmci_fused_half *f, const mmci_fused_half_kernel *kernel);
 
-/* Returns the narrowest kernel that is wide enough, or a relay that is predicted to be faster. */
+static bool takes(const mmci_fused_half_kernel *kernel, const mmci_fused_half *f) {
+  const int width = kernel->width;
+  switch (kernel->way) {
+    case MMCI_FUSED_BY_ONE:
+      return f->w <= width;
+    case MMCI_FUSED_BY_RELAY:
+      return f->multiprocessors >= kernel->cluster && f->k <= width && f->w <= width &&
+             f->n <= width;
+    case MMCI_FUSED_BY_WIDE:
+      return f->multiprocessors >= kernel->cluster && f->k <= width && f->w <= width &&
+             f->w > MMCI_FUSED_HALF_WIDTH;
+  }
+  return false;
+}
+
+/* Returns the narrowest kernel that is wide enough, or one of clusters that is predicted to be
+ * faster. */
 static const mmci_fused_half_kernel *choose_kernel(const mmci_fused_half *f) {
   const mmci_fused_half_kernel *chosen = NULL;
   for (int i = 0; i < MMCI_FUSED_HALF_KERNELS; i++) {
     const mmci_fused_half_kernel *x = &mmci_fused_half_kernels[i];
-    if (x->width < f->w || (chosen != NULL && x->width > chosen->width)) continue;
+    if (!takes(x, f) || (chosen != NULL && x->width > chosen->width)) continue;
     if (chosen == NULL || chosen->chunk < f->n) chosen = x;
   }
-  for (int i = 0; i < MMCI_FUSED_RELAYS; i++) {
-    const mmci_fused_half_kernel *x = &mmci_fused_relays[i];
-    if (f->multiprocessors >= x->cluster && f->k <= x->width && f->w <= x->width &&
-        f->n <= x->width && (chosen == NULL || us_of(f, x) < us_of(f, chosen)))
-      chosen = x;
-  }
+  const mmci_fused_half_kernel *const clusters[] = {&mmci_fused_relay, &mmci_fused_wide};
+  for (int i = 0; i < 2; i++)
+    if (takes(clusters[i], f) && (chosen == NULL || us_of(f, clusters[i]) < us_of(f, chosen)))
+      chosen = clusters[i];
   return chosen;
 }
 
@@ -146,7 +160,7 @@ static mmci_fused_half_job plan_job(const mmci_fused_half *f,
   const int64_t stages = (int64_t)job.k_blocks * pieces + (int64_t)job.w_blocks * job.chunks;
   const int64_t share = f->multiprocessors / kernel->cluster / f->batch;
   job.blocks = (int)min64(job.rounds, share > 1 ? share : 1);
-  if (kernel->cluster > 1) {
+  if (kernel->way != MMCI_FUSED_BY_ONE) {
     job.slots = job.kept = job.stages = 1;
     return job;
   }
@@ -174,6 +188,8 @@ static mmci_fused_half_job plan_job(const mmci_fused_half *f,
 static double us_of(const mmci_fused_half *f, const mmci_fused_half_kernel *kernel) {
   const double launch_us = 4, memory = 3.4e6, cache = 5.2e6; /* bytes of a microsecond */
   const mmci_fused_half_job job = plan_job(f, kernel);
+  const bool is_wide = kernel->way == MMCI_FUSED_BY_WIDE;
+  const int64_t width = is_wide ? quotient_up(f->w, kernel->chunk) * kernel->chunk : kernel->width;
   const double batch = (double)f->batch, bytes = 2, rounds = (double)job.rounds * batch,
                blocks = (double)job.blocks * batch,
                each = (double)quotient_up(job.rounds, job.blocks) *
@@ -181,16 +197,16 @@ static double us_of(const mmci_fused_half *f, const mmci_fused_half_kernel *kern
                rows = BOX * kernel->groups, columns = (double)job.chunks * kernel->chunk;
   const double kept = blocks * kernel->cluster * (double)job.kept * kernel->slot_bytes,
                again = rounds * (double)(job.stages - job.kept) * kernel->slot_bytes;
-  const double inner = (double)job.k_blocks * BOX * kernel->width,
+  const double inner = (double)job.k_blocks * BOX * (double)width,
                outer = (double)job.w_blocks * BOX * columns;
   const double a = batch * (double)f->m * (double)f->k * bytes,
                d = batch * (double)f->m * (double)f->n * bytes,
                weights = batch * (double)f->w * (double)(f->k + f->n) * bytes;
-  /* Half of a relay's blocks do one product each, and wait for the first rows of the other one. */
-  const int parts = kernel->cluster / 2;
-  const double flops =
-      2 * rows * (parts > 0 ? (each + 1) * fmax(inner, outer) / parts : each * (inner + outer));
-  const double loaded = (parts > 1 ? parts : 1) * a + d + kept + again;
+  /* A relay's blocks do one product each, and wait for the first rows of the other one. */
+  const double work = kernel->way == MMCI_FUSED_BY_RELAY ? (each + 1) * fmax(inner, outer)
+                                                         : each * (inner + outer),
+               flops = 2 * rows * work / (is_wide ? kernel->cluster : 1);
+  const double loaded = a + d + (is_wide ? rounds * (inner + outer) * bytes : kept + again);
   return launch_us + fmax(fmax((a + d + weights) / memory, loaded / cache), flops / kernel->flops);
 }
 
@@ -200,18 +216,27 @@ double mmci_fused_half_us(const mmci_fused_half *f) {
 
 /* One warpgroup loads, the others multiply. */
 static int threads_of(const mmci_fused_half_kernel *kernel) {
-  return (kernel->groups + 1) * 128;
+  const int blocks = kernel->way == MMCI_FUSED_BY_WIDE ? kernel->cluster : 1;
+  return (kernel->groups / blocks + 1) * 128;
 }
 
 static size_t shared_bytes(const mmci_fused_half_job *job, const mmci_fused_half_kernel *kernel) {
-  if (kernel->cluster > 1) return (size_t)MMCI_FUSED_HALF_BOXES * BOX_BYTES + ALIGN_BYTES;
+  if (kernel->way != MMCI_FUSED_BY_ONE)
+    return (size_t)MMCI_FUSED_HALF_BOXES * BOX_BYTES + ALIGN_BYTES;
   return (size_t)job->slots * (size_t)kernel->slot_bytes + (size_t)job->a_stages * BOX_BYTES +
          (size_t)(job->outs * kernel->groups * kernel->chunk / BOX) * BOX_BYTES + ALIGN_BYTES;
 }
 
+static const void *function_of(const mmci_fused_half *f, const mmci_fused_half_kernel *kernel) {
+  const bool bf16 = f->dtype == MMC_BF16;
+  const int layout = f->a.by_columns + 2 * f->b.by_columns + 4 * f->c.by_columns;
+  return kernel->way == MMCI_FUSED_BY_WIDE ? mmci_fused_wide_functions[bf16][layout]
+                                           : kernel->function[bf16];
+}
+
 mmc_status mmci_fused_half_prepare(const mmci_fused_half *f, mmci_error *error) {
   const mmci_fused_half_kernel *kernel = choose_kernel(f);
-  MMCI_CUDA_TRY(cudaFuncSetAttribute(kernel->function[f->dtype == MMC_BF16],
+  MMCI_CUDA_TRY(cudaFuncSetAttribute(function_of(f, kernel),
                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      MMCI_FUSED_HALF_BOXES * BOX_BYTES + ALIGN_BYTES));
   return MMC_OK;
@@ -219,10 +244,10 @@ mmc_status mmci_fused_half_prepare(const mmci_fused_half *f, mmci_error *error) 
 
 /* ---- launching ------------------------------------------------------------------------------- */
 
-/* Maps boxes of 64 x 64 elements, with zeros past the edges. */
+/* Maps boxes of 64 lines or columns and so many terms, with zeros past the edges. */
 static mmc_status map_boxes(mmci_tensor_map_fn encode, const mmci_fused_half *f,
-                            const mmci_fused_half_matrix *x, const void *data, CUtensorMap *out,
-                            mmci_error *error) {
+                            const mmci_fused_half_matrix *x, int terms, const void *data,
+                            CUtensorMap *out, mmci_error *error) {
   const int64_t
       length = x->by_columns ? x->rows : x->cols,
       lines = x->by_columns ? x->cols : x->rows,
@@ -236,8 +261,10 @@ static mmc_status map_boxes(mmci_tensor_map_fn encode, const mmci_fused_half *f,
       .dims = 3,
       .sizes = {(cuuint64_t)length, (cuuint64_t)lines, all ? (cuuint64_t)f->batch : 1},
       .strides = {(cuuint64_t)ld * 2, (cuuint64_t)(all ? x->stride : ld) * 2},
-      .box = {BOX, BOX, 1},
-      .swizzle = CU_TENSOR_MAP_SWIZZLE_128B,
+      .box = {(cuuint32_t)(x->by_columns ? terms : BOX), (cuuint32_t)(x->by_columns ? BOX : terms),
+              1},
+      .swizzle =
+          x->by_columns && terms < BOX ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
       .promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B};
   return mmci_tensor_map_make(encode, &tensor, out, error);
 }
@@ -257,7 +284,9 @@ mmc_status mmci_fused_half_enqueue(cudaStream_t stream, const mmci_fused_half *f
       return mmci_fail(error, MMC_E_UNSUPPORTED,
                        "fused: expected matrices at multiples of %d bytes, got another address",
                        LINE_BYTES);
-    status = map_boxes(encode, f, matrices[i], data[i], to[i], error);
+    const bool in_stages = kernel->way == MMCI_FUSED_BY_WIDE && matrices[i] != &f->a;
+    status = map_boxes(encode, f, matrices[i], in_stages ? MMCI_FUSED_WIDE_TERMS : BOX, data[i],
+                       to[i], error);
     job.is_repeated[i] = f->batch > 1 && matrices[i]->stride == 0;
   }
   if (status != MMC_OK) return status;
@@ -275,6 +304,6 @@ mmc_status mmci_fused_half_enqueue(cudaStream_t stream, const mmci_fused_half *f
       .attrs = &cluster,
       .numAttrs = kernel->cluster > 1 ? 1 : 0};
   void *arguments[] = {&maps, &job};
-  MMCI_CUDA_TRY(cudaLaunchKernelExC(&config, kernel->function[f->dtype == MMC_BF16], arguments));
+  MMCI_CUDA_TRY(cudaLaunchKernelExC(&config, function_of(f, kernel), arguments));
   return MMC_OK;
 }

@@ -330,14 +330,14 @@ __global__ void __launch_bounds__(S::THREADS, 1)
 /* ---- the table --------------------------------------------------------------------------------
  */
 
-#define KERNEL(width, chunk, groups)                                                        \
-  {                                                                                         \
-    width, chunk, groups, FusedHalfShape<width, chunk, groups>::SLOT_BYTES, 1, 3.9e6,       \
-        {"fused left f16 " #width "x" #chunk, "fused left bf16 " #width "x" #chunk},        \
-        {"fused right f16 " #width "x" #chunk, "fused right bf16 " #width "x" #chunk}, {    \
-      (const void *)fused_half<mmci_f16_element, FusedHalfShape<width, chunk, groups>>,     \
-          (const void *)fused_half<mmci_bf16_element, FusedHalfShape<width, chunk, groups>> \
-    }                                                                                       \
+#define KERNEL(width, chunk, groups)                                                              \
+  {                                                                                               \
+    width, chunk, groups, FusedHalfShape<width, chunk, groups>::SLOT_BYTES, 1, MMCI_FUSED_BY_ONE, \
+        3.9e6, {"fused left f16 " #width "x" #chunk, "fused left bf16 " #width "x" #chunk},       \
+        {"fused right f16 " #width "x" #chunk, "fused right bf16 " #width "x" #chunk}, {          \
+      (const void *)fused_half<mmci_f16_element, FusedHalfShape<width, chunk, groups>>,           \
+          (const void *)fused_half<mmci_bf16_element, FusedHalfShape<width, chunk, groups>>       \
+    }                                                                                             \
   }
 
 const mmci_fused_half_kernel mmci_fused_half_kernels[MMCI_FUSED_HALF_KERNELS] = {

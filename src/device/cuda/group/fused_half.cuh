@@ -102,6 +102,22 @@ static __device__ __forceinline__ void arrive(uint32_t barrier) {
 PRODUCTS(mmci_f16_element, "f16")
 PRODUCTS(mmci_bf16_element, "bf16")
 
+/* d = A B for 64 rows, 256 columns and 16 terms, or d += A B where keep. */
+#define SET_PRODUCTS(Element, type)                                                        \
+  template <bool ta, bool tb>                                                              \
+  static __device__ __forceinline__ void set_products(Element, float(&d)[128], uint64_t a, \
+                                                      uint64_t b, int keep) {              \
+    asm volatile(                                                                          \
+        "{ .reg .pred p; setp.ne.b32 p, %130, 0; "                                         \
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type " {" R128             \
+        "}, %128, %129, p, 1, 1, %131, %132; }"                                            \
+        : D128(d)                                                                          \
+        : "l"(a), "l"(b), "r"(keep), "n"((int)ta), "n"((int)tb));                          \
+  }
+
+SET_PRODUCTS(mmci_f16_element, "f16")
+SET_PRODUCTS(mmci_bf16_element, "bf16")
+
 static __device__ __forceinline__ uint32_t pair_of(mmci_f16_element, float low, float high) {
   const __half2 pair = __floats2half2_rn(low, high);
   return *reinterpret_cast<const uint32_t *>(&pair);
@@ -122,6 +138,14 @@ static __device__ __forceinline__ void store_tiles(uint32_t at, const uint32_t (
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at),
                  "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
                  : "memory");
+}
+
+/* Turns a tile of 8 x 8, of which a lane has two elements of row lane / 4, and then of column
+ * lane / 4. */
+static __device__ __forceinline__ uint32_t turn_tile(uint32_t word) {
+  uint32_t turned;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(word));
+  return turned;
 }
 
 /* Lets tensor copies see what this thread has written to shared memory. */

@@ -1,8 +1,9 @@
 /* fused_half.h: two products of f16 or bf16 in one kernel of Hopper's tensor cores, as C sees it.
  *
- * A left fuse, (A B) C, keeps T = A B in registers, up to MMCI_FUSED_HALF_WIDTH columns of it, or
- * hands it from some blocks of a cluster to others (fused_relay.cu). A right fuse, A (B C), is the
- * left fuse of the transposed matrices, ((C' B') A')'. T is rounded to the dtype as a product of
+ * A left fuse, (A B) C, keeps T = A B in registers, up to MMCI_FUSED_HALF_WIDTH columns of it,
+ * hands it from one block of a cluster to another (fused_relay.cu), or keeps it in shared memory
+ * (fused_wide.cu). A right fuse, A (B C), is the left fuse of the transposed matrices,
+ * ((C' B') A')'. T is rounded to the dtype as a product of
  * its own is, sums are in f32, nothing is added by atomics. */
 #ifndef MMCI_CUDA_GROUP_FUSED_HALF_H
 #define MMCI_CUDA_GROUP_FUSED_HALF_H
@@ -21,9 +22,11 @@ extern "C" {
 #endif
 
 enum {
-  MMCI_FUSED_HALF_WIDTH = 256, /* the widest intermediate that registers keep, in columns */
-  MMCI_FUSED_HALF_BOX = 64,    /* rows and columns of what is loaded and stored at once */
-  MMCI_FUSED_HALF_BOXES = 28   /* boxes that shared memory holds */
+  MMCI_FUSED_HALF_WIDTH = 256,  /* the widest intermediate that registers keep, in columns */
+  MMCI_FUSED_WIDEST_HALF = 512, /* the widest one that shared memory keeps, of as many terms */
+  MMCI_FUSED_WIDE_TERMS = 32,   /* terms of B and C that fused_wide.cu loads at once */
+  MMCI_FUSED_HALF_BOX = 64,     /* rows and columns of what is loaded and stored at once */
+  MMCI_FUSED_HALF_BOXES = 28    /* boxes that shared memory holds */
 };
 
 /* A matrix as the kernel multiplies it, rows x cols; its rows lie ld elements apart, or its columns
@@ -43,7 +46,8 @@ typedef struct mmci_fused_half {
   mmci_fused_half_matrix a, b, c, d;
 } mmci_fused_half;
 
-/* What the kernel is started with: tensor maps of boxes of 64 x 64 elements, and sizes. */
+/* What the kernel is started with: tensor maps, of boxes of 64 x 64 elements but for B and C of
+ * fused_wide.cu, and sizes. */
 typedef struct mmci_fused_half_maps {
   CUtensorMap a, b, c, d;
 } mmci_fused_half_maps;
@@ -88,20 +92,35 @@ typedef struct mmci_fused_half_job {
   void *d;
 } mmci_fused_half_job;
 
+/* Whose multiprocessor has what: one has all of a block's rows; one of a cluster has T and the
+ * other one D; or each of a cluster has rows of its own and half of what is loaded of B and C. */
+typedef enum mmci_fused_way {
+  MMCI_FUSED_BY_ONE,
+  MMCI_FUSED_BY_RELAY,
+  MMCI_FUSED_BY_WIDE
+} mmci_fused_way;
+
 /* Kernels by width of T, columns of C that are worked on at once, and dtype; a slot holds a piece
  * of B or C, and so many groups of a cluster of blocks work on 64 rows each. A multiprocessor does
  * so many flops in a microsecond. */
 typedef struct mmci_fused_half_kernel {
   int width, chunk, groups, slot_bytes, cluster;
+  mmci_fused_way way;
   double flops;
   const char *left[2], *right[2];
-  const void *function[2]; /* f16, bf16 */
+  const void *function[2]; /* f16, bf16; not of fused_wide.cu */
 } mmci_fused_half_kernel;
-enum { MMCI_FUSED_HALF_KERNELS = 5, MMCI_FUSED_RELAYS = 2 };
+enum { MMCI_FUSED_HALF_KERNELS = 5 };
 extern const mmci_fused_half_kernel mmci_fused_half_kernels[MMCI_FUSED_HALF_KERNELS];
-/* The kernels of fused_relay.cu, which take the same job, for as many terms, columns of T and of C
- * as they are wide. */
-extern const mmci_fused_half_kernel mmci_fused_relays[MMCI_FUSED_RELAYS];
+/* The kernel of fused_relay.cu, which takes the same job, for as many terms, columns of T and of C
+ * as it is wide. */
+extern const mmci_fused_half_kernel mmci_fused_relay;
+/* The kernel of fused_wide.cu, which takes the same job, for as many terms and columns of T as it
+ * is wide, and more columns than registers keep. It has a function for each dtype and layout: of
+ * the layout's bits 1 says that A is by columns, 2 that B is and 4 that C is. */
+enum { MMCI_FUSED_WIDE_LAYOUTS = 8 };
+extern const void *const mmci_fused_wide_functions[2][MMCI_FUSED_WIDE_LAYOUTS];
+extern const mmci_fused_half_kernel mmci_fused_wide;
 
 #ifdef __cplusplus
 }

@@ -1,17 +1,16 @@
 /* fused_relay.cu: D = (A B) C in f16 or bf16 by Hopper's tensor cores, B in the shared memory of
- * some multiprocessors and C in that of others.
+ * one multiprocessor and C in that of another.
  *
- * Layout  as in fused_half.cu; sides of B and C to 256, or to 512
- * Launch  clusters of two or eight blocks, which stay for all their rows: PARTS blocks with columns
- *         of B each, then as many with columns of C. In each block a warpgroup loads, and two
- *         multiply 64 rows each
- * Traffic 2 m w (k + n) flops; B and C are read once, A once in each of PARTS blocks, D is written
- *         once; T goes from each of the first blocks to all of the second ones
+ * Layout  as in fused_half.cu; sides of B and C to 256
+ * Launch  clusters of two blocks, which stay for all their rows: one with B, then one with C. In
+ *         each a warpgroup loads, and two multiply 64 rows each
+ * Traffic 2 m w (k + n) flops; A, B and C are read once, D is written once; T goes from the first
+ *         block to the second one
  * Idea    Where B and C together are larger than shared memory, a multiprocessor that multiplies by
- *         both reads them from the L2 again and again. Here each keeps its columns of one of them
- *         for good, and the cluster is a pipeline of two stages: the first blocks compute T, 64
- * rows at a time, and send it box by box as its sums are rounded; the second ones take such boxes
- *         just as the first ones take those of A. */
+ *         both reads them from the L2 again and again. Here each keeps one of them for good, and
+ *         the cluster is a pipeline of two stages: the first block computes T, 64 rows at a time,
+ *         and sends it box by box as its sums are rounded; the second one takes such boxes just as
+ *         the first one takes those of A. */
 extern "C" {
 #include "base/status.h"
 }
@@ -20,43 +19,35 @@ extern "C" {
 #include "device/cuda/group/fused_half.cuh"
 
 enum {
+  CLUSTER = 2,
   GROUPS = 2,
   THREADS = (GROUPS + 1) * WARPGROUP,
   MULTIPLIER_REGISTERS = 232,
-  WEIGHT_BOXES = 16, /* of a block: its columns of B or C */
-  PLACES = 4,        /* barriers of a ring, at most as many as it has places */
+  COLS = 4,                    /* boxes of the columns of B or C */
+  TERMS = 4,                   /* boxes of their terms */
+  WEIGHT_BOXES = TERMS * COLS, /* of a block: B or C */
+  PLACES = 4,                  /* barriers of a ring, at most as many as it has places */
+  TO_D = 1                     /* the block that computes D; block 0 computes T */
 };
 
-/* PARTS blocks have COLS boxes of the columns of B, or of C, each; the weights of as many TERMS
- * fit. The boxes that weights leave are shared out: to each group of rows those of its left
- * operand, RING, and those of its result on their way, OUTS. */
-template <int PARTS_, int COLS_, bool second>
+/* The boxes that weights leave are shared out: to each group of rows those of its left operand,
+ * RING, and those of its result on their way, OUTS. */
+template <bool second>
 struct RelayShape {
-  enum {
-    PARTS = PARTS_,
-    COLS = COLS_,
-    TERMS = WEIGHT_BOXES / COLS,
-    RING = second || COLS < 4 ? 4 : 3,
-    OUTS = second || COLS < 4 ? 2 : 3
-  };
+  enum { RING = second ? 4 : 3, OUTS = second ? 2 : 3 };
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-template <typename Element, int PARTS, int COLS, bool second>
+template <typename Element, bool second>
 struct FusedRelay {
-  typedef RelayShape<PARTS, COLS, second> S;
-  typedef FusedRelay<Element, PARTS, COLS, !second> Other;
+  typedef RelayShape<second> S;
+  typedef RelayShape<!second> OtherShape;
   const mmci_fused_half_job &job;
   uint32_t base, barriers; /* of shared memory */
-  int part, matrix, first; /* which columns, which matrix of the batch, and the first round */
+  int matrix, first;       /* the matrix of the batch, and the first round */
 
   __device__ __forceinline__ int terms() const { return second ? job.w_blocks : job.k_blocks; }
-  /* Boxes of the columns that a part of the first blocks has, of T, 0 at least. */
-  __device__ __forceinline__ int boxes_of(int of) const {
-    const int left = job.w_blocks - of * COLS;
-    return left < 0 ? 0 : left < COLS ? left : COLS;
-  }
   __device__ __forceinline__ uint32_t weight(int term) const {
     return base + term * COLS * BOX_BYTES;
   }
@@ -69,7 +60,7 @@ struct FusedRelay {
   /* Barriers: the weights of a term are there; a box of the left operand is there, or free. */
   __device__ __forceinline__ uint32_t weight_full(int term) const { return barriers + 8 * term; }
   __device__ __forceinline__ uint32_t ring_barrier(int kind, int group, int i) const {
-    return barriers + 8 * (S::TERMS + (kind * GROUPS + group) * PLACES + i);
+    return barriers + 8 * (TERMS + (kind * GROUPS + group) * PLACES + i);
   }
   __device__ __forceinline__ uint32_t left_full(int group, int i) const {
     return ring_barrier(0, group, i);
@@ -77,30 +68,30 @@ struct FusedRelay {
   __device__ __forceinline__ uint32_t left_empty(int group, int i) const {
     return ring_barrier(1, group, i);
   }
-  /* Those of the first blocks: a result is in its place; all have it; a second block takes one. */
+  /* Those of the first block: a result is in its place; the second one has it, or takes one. */
   __device__ __forceinline__ uint32_t ready(int group, int i) const {
     return ring_barrier(2, group, i);
   }
   __device__ __forceinline__ uint32_t landed(int group, int i) const {
     return ring_barrier(3, group, i);
   }
-  __device__ __forceinline__ uint32_t granted(int by, int group, int i) const {
-    return ring_barrier(4 + by, group, i);
+  __device__ __forceinline__ uint32_t granted(int group, int i) const {
+    return ring_barrier(4, group, i);
   }
-  enum { BARRIERS = S::TERMS + (4 + PARTS) * GROUPS * PLACES };
+  enum { BARRIERS = TERMS + 5 * GROUPS * PLACES };
   __device__ __forceinline__ int row_of(int round, int group) const {
     return (round * GROUPS + group) * BOX;
   }
 
   __device__ __forceinline__ void open() const {
-    for (int i = 0; i < S::TERMS; i++) mmci_barrier_init(weight_full(i), 1);
+    for (int i = 0; i < TERMS; i++) mmci_barrier_init(weight_full(i), 1);
     for (int group = 0; group < GROUPS; group++)
       for (int i = 0; i < PLACES; i++) {
         mmci_barrier_init(left_full(group, i), 1);
         mmci_barrier_init(left_empty(group, i), second ? 5 : 4); /* every warp, and confirm() */
         mmci_barrier_init(ready(group, i), 1);
-        mmci_barrier_init(landed(group, i), PARTS);
-        for (int by = 0; by < PARTS; by++) mmci_barrier_init(granted(by, group, i), 1);
+        mmci_barrier_init(landed(group, i), 1);
+        mmci_barrier_init(granted(group, i), 1);
       }
   }
 
@@ -111,11 +102,9 @@ struct FusedRelay {
                is_repeated = job.is_repeated[second ? 2 : 1];
     for (int k = 0; k < terms(); k++) {
       mmci_barrier_expect(weight_full(k), COLS * BOX_BYTES);
-      for (int c = 0; c < COLS; c++) {
-        const int col = part * COLS + c;
-        load_box(weight(k) + c * BOX_BYTES, map, weight_full(k), (by_columns ? k : col) * BOX,
-                 (by_columns ? col : k) * BOX, is_repeated ? 0 : matrix);
-      }
+      for (int c = 0; c < COLS; c++)
+        load_box(weight(k) + c * BOX_BYTES, map, weight_full(k), (by_columns ? k : c) * BOX,
+                 (by_columns ? c : k) * BOX, is_repeated ? 0 : matrix);
     }
   }
 
@@ -131,50 +120,43 @@ struct FusedRelay {
       }
   }
 
-  /* ---- boxes of T: every second block takes those of all first blocks in their order. Box number
-   * i of a first block lies in its place i % OUTS and is granted by barrier i % PLACES: no more
-   * than PLACES of all are granted and not sent, so that none is granted twice */
+  /* ---- boxes of T: the second block takes those of the first one in their order. Box number i
+   * lies in its place i % OUTS there and is granted by barrier i % PLACES: no more than PLACES of
+   * all are granted and not sent, so that none is granted twice */
 
   __device__ __forceinline__ void grant(int group) const {
     Ring ring = {0, 0};
-    int turn = 0;
-    for (int round = first; round < job.rounds; round += job.blocks, turn++)
-      for (int k = 0; k < terms(); k++, ring.next(S::RING)) {
-        const int from = k / COLS, i = turn * boxes_of(from) + k % COLS;
+    int i = 0;
+    for (int round = first; round < job.rounds; round += job.blocks)
+      for (int k = 0; k < terms(); k++, i++, ring.next(S::RING)) {
         await(left_empty(group, ring.at), ring.odd ^ 1);
         mmci_barrier_expect(left_full(group, ring.at), BOX_BYTES);
-        mmci_barrier_arrive(granted(part, group, i % PLACES), from);
+        mmci_barrier_arrive(granted(group, i % PLACES), 1 - TO_D);
       }
   }
 
-  /* Tells the first blocks what has come. */
+  /* Tells the first block what has come. */
   __device__ __forceinline__ void confirm(int group) const {
     Ring ring = {0, 0};
-    int turn = 0;
-    for (int round = first; round < job.rounds; round += job.blocks, turn++)
-      for (int k = 0; k < terms(); k++, ring.next(S::RING)) {
-        const int from = k / COLS, i = turn * boxes_of(from) + k % COLS;
+    int i = 0;
+    for (int round = first; round < job.rounds; round += job.blocks)
+      for (int k = 0; k < terms(); k++, i++, ring.next(S::RING)) {
         await(left_full(group, ring.at), ring.odd);
-        mmci_barrier_arrive(landed(group, i % Other::S::OUTS), from);
+        mmci_barrier_arrive(landed(group, i % OtherShape::OUTS), 1 - TO_D);
         arrive(left_empty(group, ring.at)); /* none is granted that this has not seen */
       }
   }
 
   __device__ __forceinline__ void send(int group) const {
-    const int boxes = boxes_of(part);
-    const Other other = {job, base, barriers, 0, matrix, first};
+    const FusedRelay<Element, !second> other = {job, base, barriers, matrix, first};
     Ring outs = {0, 0};
-    int turn = 0, i = 0;
-    for (int round = first; round < job.rounds; round += job.blocks, turn++)
-      for (int c = 0; c < boxes; c++, i++, outs.next(S::OUTS)) {
-        const int at = (turn * job.w_blocks + part * COLS + c) % Other::S::RING;
+    int i = 0;
+    for (int round = first; round < job.rounds; round += job.blocks)
+      for (int c = 0; c < job.w_blocks; c++, i++, outs.next(S::OUTS)) {
+        const int at = i % OtherShape::RING;
         await(ready(group, outs.at), outs.odd);
-#pragma unroll
-        for (int to = 0; to < PARTS; to++) {
-          await(granted(to, group, i % PLACES), i / PLACES % 2);
-          send_box(other.left(group, at), out(group, outs.at), other.left_full(group, at),
-                   PARTS + to);
-        }
+        await(granted(group, i % PLACES), i / PLACES % 2);
+        send_box(other.left(group, at), out(group, outs.at), other.left_full(group, at), TO_D);
       }
   }
 
@@ -217,12 +199,12 @@ struct FusedRelay {
     if (threadIdx.x % 32 == 0) arrive(left_empty(group, before));
   }
 
-  /* Rounds the sums to T, for the second blocks. */
+  /* Rounds the sums to T, for the second block. */
   __device__ __forceinline__ void hand_over(const float (&sums)[COLS * BOX / 2], int group,
                                             Ring &outs) const {
 #pragma unroll
     for (int c = 0; c < COLS; c++) {
-      const int col = (part * COLS + c) * BOX;
+      const int col = c * BOX;
       if (col < job.w) {
         const uint32_t to = out(group, outs.at);
         await(landed(group, outs.at), outs.odd ^ 1);
@@ -246,7 +228,7 @@ struct FusedRelay {
     const bool is_first = threadIdx.x % WARPGROUP == 0;
 #pragma unroll
     for (int c = 0; c < COLS; c++) {
-      const int col = (part * COLS + c) * BOX;
+      const int col = c * BOX;
       if (col < job.n) {
         const uint32_t to = out(group, outs.at);
         if (is_first) copies_wait_read<S::OUTS - 1>();
@@ -317,22 +299,22 @@ struct FusedRelay {
 
 #endif
 
-template <typename Element, int PARTS, int COLS>
+template <typename Element>
 __global__ void __launch_bounds__(THREADS, 1)
     fused_relay(const __grid_constant__ mmci_fused_half_maps maps,
                 const __grid_constant__ mmci_fused_half_job job) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  typedef FusedRelay<Element, PARTS, COLS, false> First;
-  typedef FusedRelay<Element, PARTS, COLS, true> Second;
+  typedef FusedRelay<Element, false> First;
+  typedef FusedRelay<Element, true> Second;
   MMCI_DYNAMIC_SHARED(memory);
   __shared__ __align__(16) uint64_t barriers[First::BARRIERS];
   const uint32_t base = (mmci_shared_address(memory) + 1023) & ~1023u,
                  at = mmci_shared_address(barriers);
-  const int cluster = (int)blockIdx.x / (2 * PARTS), rank = (int)mmci_cluster_rank(),
-            matrix = cluster / job.blocks, first = cluster % job.blocks;
-  const First to_t = {job, base, at, rank, matrix, first};
-  const Second to_d = {job, base, at, rank - PARTS, matrix, first};
-  const bool second = rank >= PARTS;
+  const int cluster = (int)blockIdx.x / CLUSTER, matrix = cluster / job.blocks,
+            first = cluster % job.blocks;
+  const First to_t = {job, base, at, matrix, first};
+  const Second to_d = {job, base, at, matrix, first};
+  const bool second = mmci_cluster_rank() == TO_D;
   if (threadIdx.x == 0) {
     if (second)
       to_d.open();
@@ -355,19 +337,18 @@ __global__ void __launch_bounds__(THREADS, 1)
     else
       to_t.multiply(&maps.d);
   }
-  mmci_cluster_sync(); /* the other blocks still arrive here, and copy from here */
+  mmci_cluster_sync(); /* the other block still arrives here, and copies from here */
 #endif
 }
 
-#define RELAY(side, parts, cols, flops)                                              \
-  {                                                                                  \
-    side, side, GROUPS, WEIGHT_BOXES *BOX_BYTES, 2 * (parts), flops,                 \
-        {"fused left f16 " #side "x" #side, "fused left bf16 " #side "x" #side},     \
-        {"fused right f16 " #side "x" #side, "fused right bf16 " #side "x" #side}, { \
-      (const void *)fused_relay<mmci_f16_element, parts, cols>,                      \
-          (const void *)fused_relay<mmci_bf16_element, parts, cols>                  \
-    }                                                                                \
-  }
-
-const mmci_fused_half_kernel mmci_fused_relays[MMCI_FUSED_RELAYS] = {RELAY(256, 1, 4, 4.85e6),
-                                                                     RELAY(512, 4, 2, 2.07e6)};
+const mmci_fused_half_kernel mmci_fused_relay = {
+    COLS * BOX,
+    COLS *BOX,
+    GROUPS,
+    WEIGHT_BOXES *BOX_BYTES,
+    CLUSTER,
+    MMCI_FUSED_BY_RELAY,
+    4.85e6,
+    {"fused left f16 256x256", "fused left bf16 256x256"},
+    {"fused right f16 256x256", "fused right bf16 256x256"},
+    {(const void *)fused_relay<mmci_f16_element>, (const void *)fused_relay<mmci_bf16_element>}};

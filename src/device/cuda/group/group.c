@@ -468,7 +468,7 @@ static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *ch
                          "columns or rows (%d in f32, %d in f16 and bf16 on Hopper), and variant 0 "
                          "to %d, got others",
                          MMCI_GROUP_SIDE, MMCI_GROUP_SIDE, MMCI_FUSED_WIDTH, MMCI_FUSED_WIDEST,
-                         MMCI_FUSED_HALF_WIDTH, VARIANTS - 1);
+                         MMCI_FUSED_WIDEST_HALF, VARIANTS - 1);
       break;
   }
   return status;
