@@ -71,6 +71,9 @@ class DeviceRanges(Ranges):
         package = type(first).__module__.partition(".")[0]
         self._lib = sys.modules["torch" if package == "torch" else package]
         self._is_torch = package == "torch"
+        # The type whose arrays C reads without a capsule.
+        has_exchange = self._is_torch and _exchange in vars(self._lib.Tensor)
+        self._seen_kind = self._lib.Tensor if has_exchange else None
         self._refuse(first, device, memory_limit, scaled, semiring)
         self._like = first
         if isinstance(stack, (list, tuple)):
@@ -120,6 +123,7 @@ class DeviceRanges(Ranges):
         number = device.index if self._is_torch else device.id
         if self._is_torch:
             self._raw_stream = getattr(self._lib._C, "_cuda_getCurrentRawStream", None)
+            self._raw_device = device.index
         name = _names[str(self._dtype).rpartition(".")[2]]
         if not 1 <= self._side <= 64:
             return None
@@ -132,11 +136,10 @@ class DeviceRanges(Ranges):
         """The address of the current stream."""
         number: int
         if self._is_torch:
-            device = self._like.device
             if self._raw_stream is not None:
-                number = self._raw_stream(device.index)
+                number = self._raw_stream(self._raw_device)
             else:
-                number = self._lib.cuda.current_stream(device).cuda_stream
+                number = self._lib.cuda.current_stream(self._like.device).cuda_stream
         else:
             with self._like.device:
                 number = self._lib.cuda.get_current_stream().ptr
@@ -144,7 +147,7 @@ class DeviceRanges(Ranges):
 
     def _seen(self, stack: Any) -> Any:
         """What C reads of an array of four dimensions."""
-        if self._is_torch and _exchange in vars(self._lib.Tensor):
+        if self._seen_kind is not None:
             return stack
         return stack.__dlpack__(stream=-1)
 
@@ -164,18 +167,32 @@ class DeviceRanges(Ranges):
             if method(self._seen(stack), *arguments) is NotImplemented:
                 raise BufferError("expected arrays that can be read")
 
+    def _has_taken(self, i: Any, a: Any) -> bool:
+        """Changes factor i to a, where both are what C reads as they are. Says whether they were."""
+        if self._small is None or self._batch or type(i) is not int:
+            return False
+        if type(a) is not self._seen_kind or a.ndim != 2:
+            return False
+        with self._lock:
+            if not 0 <= i < self._length():
+                return False
+            self._small.on_stream(self._stream())
+            return self._small.update(a, [i]) is not NotImplemented
+
     def _length(self) -> int:
         return self._end - self._first if self._small is None else self._small.describe()[0]
 
     def _product(self, row: _mmchain.Ranges, first: int, end: Optional[int]) -> Any:
         out = self._new()
-        view = out.reshape((self._count, 1, self._side, self._side))
+        view = out
+        if self._batch or self._seen_kind is None:
+            view = self._seen(out.reshape((self._count, 1, self._side, self._side)))
         with self._lock:
             length = self._length()
             end = length if end is None else end
             self._check_range(first, end, length)
             row.on_stream(self._stream())
-            if row.product(first, end, self._seen(view)) is NotImplemented:
+            if row.product(first, end, view) is NotImplemented:
                 raise BufferError("product: an array was made that cannot be written")
         return out
 
@@ -367,6 +384,8 @@ class DeviceRanges(Ranges):
             held.spans[(position >> level) % held.slots] = _nothing
 
     def update(self, i: Union[int, Sequence[int]], a: Any) -> None:
+        if self._has_taken(i, a):
+            return
         if hasattr(i, "__len__"):
             indices = [operator.index(number) for number in i]  # type: ignore[union-attr]
             factors = self._read("a", a, 3)

@@ -1,4 +1,5 @@
-/* ranges.c: see ranges.h. Arrays are of four dimensions: batch, factors, rows, columns. */
+/* ranges.c: see ranges.h. Arrays are of four dimensions: batch, factors, rows, columns; one factor
+ * of a batch of one may be a matrix. */
 #include "ranges.h"
 
 #include <string.h>
@@ -78,15 +79,24 @@ static int finish(mmc_status status) {
   return status == MMC_OK ? 0 : mmcp_raise(status);
 }
 
+/* Whether an array is a matrix that is the one factor asked for. */
+static bool is_factor(const ranges *self, const mmcp_view *view, int64_t count) {
+  return view->ndim == 2 && self->batch == 1 && count == 1 && view->shape[0] == self->side &&
+         view->shape[1] == self->side;
+}
+
 /* The matrices of count factors of an array, to be freed. NULL with an exception set, or without
  * one when the array cannot be read where it lies. */
 static mmc_matrix *matrices_of(const ranges *self, const mmcp_view *view, int64_t count) {
   const int64_t element = (int64_t)mmc_dtype_size(self->dtype);
   mmc_matrix first;
-  if (view->ndim != 4 || view->dtype != self->dtype || view->device != self->device) return NULL;
-  if (view->shape[0] != self->batch || view->shape[1] != count) return NULL;
+  const bool one = is_factor(self, view, count);
+  if (view->dtype != self->dtype || view->device != self->device) return NULL;
+  if (!one && (view->ndim != 4 || view->shape[0] != self->batch || view->shape[1] != count))
+    return NULL;
   if (!mmcp_view_matrix(view, true, true, &first)) return NULL;
-  const int64_t batch = mmcp_view_stride(view, 0), step = mmcp_view_stride(view, 1);
+  const int64_t batch = one ? 0 : mmcp_view_stride(view, 0);
+  const int64_t step = one ? 0 : mmcp_view_stride(view, 1);
   if (self->batch > 1 && batch % element != 0) return NULL;
   first.stride = self->batch > 1 ? batch / element : 0;
   mmc_matrix *matrices = malloc(((size_t)count + 1) * sizeof *matrices);

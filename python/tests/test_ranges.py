@@ -367,6 +367,39 @@ def test_a_row_on_a_device(rng, by_c, request):
             DeviceRanges(stack, **options)
 
 
+def test_one_factor_however_it_lies(rng, rows_of_c):
+    """A factor of a row without a batch is read as it is, or copied, or refused as one of a batch is."""
+    torch = pytest.importorskip("torch")
+    from mmchain._ranges_device import DeviceRanges
+
+    row = orthogonal(rng, 9, 4, 4)
+    ranges = DeviceRanges(torch.from_numpy(row.copy()))
+    wide = torch.from_numpy(orthogonal(rng, 8, 8))
+    for i, given in enumerate((wide[:4, :4], wide[:4, 4:].T, wide[::2, ::2], wide[2:6, :4].float())):
+        ranges.update(i, given)
+        row[i] = given.double().numpy()
+        given.zero_()  # the row has a copy
+        assert near(ranges.product().numpy(), product(row, 4), 9)
+    ranges.update(np.int64(5), torch.nn.Parameter(wide[:4, :4]).detach())
+    row[5] = wide[:4, :4].numpy()
+    assert near(ranges.product().numpy(), product(row, 4), 9)
+    one = torch.eye(4, dtype=torch.float64)
+    for i in (-1, 9):
+        with pytest.raises(IndexError, match="^i: expected 0 <= i < 9"):
+            ranges.update(i, one)
+    for shape in ((4, 5), (5, 5), (4,), (1, 4, 4), (1, 1, 4, 4)):
+        with pytest.raises(ValueError, match="^a: expected shape"):
+            ranges.update(1, torch.ones(shape, dtype=torch.float64))
+    with pytest.raises(TypeError, match="^a: expected torch.float64, got torch.complex128"):
+        ranges.update(1, one.to(torch.complex128))
+    with pytest.raises(ValueError, match="^a: expected tensors that require no gradients"):
+        ranges.update(1, one.clone().requires_grad_())
+    with torch.no_grad():
+        ranges.update(1, (2 * one).requires_grad_())
+    row[1] = 2 * np.eye(4)
+    assert near(ranges.product().numpy(), product(row, 4), 9)
+
+
 def test_tensors_of_a_gpu_stay_there(rng):
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():

@@ -37,15 +37,37 @@ mmc_status mmci_ranges_device_open(mmci_ranges *x, mmci_error *error) {
   return x->ops->async->event_create(x->device, &x->done, error);
 }
 
+/* Lets the stream that the queue stands for now wait for what was enqueued before. */
+static mmc_status follow(mmci_ranges *x, mmci_error *error) {
+  const mmci_device_async *async = x->ops->async;
+  if (!x->pending) return MMC_OK;
+  if (!x->recorded) {
+    async->queue_attach(x->queue, NULL);
+    const mmc_status status = async->event_record(x->queue, x->done, error);
+    async->queue_detach(x->queue);
+    if (x->on_stream) async->queue_attach(x->queue, x->stream);
+    if (status != MMC_OK) return status;
+    x->recorded = true;
+  }
+  return async->event_wait(x->queue, x->done, error);
+}
+
 /* Waits for all that was enqueued, on whichever stream. */
 static mmc_status await(mmci_ranges *x, mmci_error *error) {
-  mmc_status status = MMC_OK;
-  if (x->pending) status = x->ops->async->event_wait(x->queue, x->done, error);
+  const mmc_status status = follow(x, error);
   return status == MMC_OK ? x->ops->sync(x->queue, error) : status;
+}
+
+/* Whether work goes to CUDA's default stream. That is there as long as the device, so that what
+ * follows there on what is there need not wait, and the end is recorded only when another stream is
+ * to wait for it. The address of any other stream may be that of a new one by the next call. */
+static bool is_on_default(const mmci_ranges *x) {
+  return x->on_stream && x->stream == NULL;
 }
 
 void mmci_ranges_device_close(mmci_ranges *x) {
   if (x->done == NULL) return;
+  x->on_stream = false;
   x->ops->async->queue_detach(x->queue);
   (void)await(x, NULL);
   x->ops->async->event_destroy(x->done);
@@ -59,14 +81,20 @@ mmc_status mmci_ranges_device_begin(mmci_ranges *x, mmci_error *error) {
                        "stream: a stream that is being captured cannot take ranges");
     async->queue_attach(x->queue, x->stream);
   }
-  return x->pending ? async->event_wait(x->queue, x->done, error) : MMC_OK;
+  return is_on_default(x) && !x->recorded ? MMC_OK : follow(x, error);
 }
 
 mmc_status mmci_ranges_device_end(mmci_ranges *x, mmc_status status, mmci_error *error) {
   const mmci_device_async *async = x->ops->async;
   mmci_error *told = status == MMC_OK ? error : NULL;
-  mmc_status ended = async->event_record(x->queue, x->done, told);
-  x->pending = x->pending || ended == MMC_OK;
+  mmc_status ended = MMC_OK;
+  if (is_on_default(x)) {
+    x->pending = true;
+    x->recorded = false;
+  } else {
+    ended = async->event_record(x->queue, x->done, told);
+    if (ended == MMC_OK) x->pending = x->recorded = true;
+  }
   if (ended == MMC_OK && !x->on_stream) ended = x->ops->sync(x->queue, told);
   async->queue_detach(x->queue);
   return status == MMC_OK ? ended : status;

@@ -65,9 +65,10 @@ struct mmci_ranges {
   /* The rest is for a device with memory of its own (ranges_device.h). */
   bool on_device, on_stream;
   void *stream;
-  mmci_event *done; /* what was enqueued last, once it is pending */
-  bool pending;
-  bool climbs; /* the device goes up the tree by one call */
+  mmci_event *done; /* what was enqueued last, once it is recorded */
+  bool pending;     /* whether anything was enqueued and may be under way */
+  bool recorded;    /* false: it is on the default stream, and its end is still to be recorded */
+  bool climbs;      /* the device goes up the tree by one call */
   /* Where a product is asked for, in rows without gaps; whoever goes up the tree writes the last
    * product there as well, and says which it is. */
   void *out;

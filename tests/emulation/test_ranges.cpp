@@ -3,6 +3,7 @@
  * right in f64; how many launches they take; what such a device does not keep is an error.
  *
  *     test_ranges [SEED] */
+#include <algorithm>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
@@ -31,8 +32,23 @@ static void fail(const char *what, uint64_t seed) {
 
 /* ---- a device that works at once, in the host's memory -------------------------------------- */
 
-static int64_t levels, climbs, held;
+static int64_t levels, climbs, held, waits, records;
 static bool has_clusters = true;
+
+/* Which work comes before which: after[s][t] is how many works of stream t are done before the next
+ * one of stream s. Stream 0 is the queue's own, 1 the default one. */
+enum { STREAMS = 4 };
+typedef std::vector<int64_t> Clock;
+static std::vector<Clock> after(STREAMS, Clock(STREAMS));
+static Clock recorded(STREAMS);
+static char streams[STREAMS];
+static int on = 0; /* the stream that the queue stands for */
+
+static void work() {
+  for (int t = 0; t < STREAMS; t++)
+    if (after[on][t] < after[t][t]) fail("work overtakes what was enqueued before", 0);
+  after[on][on]++;
+}
 
 static mmc_status done() {
   return MMC_OK;
@@ -40,14 +56,18 @@ static mmc_status done() {
 static const mmci_device_async *async_of() {
   static mmci_device_async async = {};
   async.queues = 1;
-  async.queue_attach = [](mmci_queue *, void *) {};
-  async.queue_detach = [](mmci_queue *) {};
+  async.queue_attach = [](mmci_queue *, void *stream) {
+    on = stream == nullptr ? 1 : (int)((char *)stream - streams);
+  };
+  async.queue_detach = [](mmci_queue *) { on = 0; };
   async.upload = [](mmci_queue *, const mmci_transfer *t, mmci_error *) {
+    work();
     memcpy(t->to, t->from, (size_t)(t->lines * t->line_bytes));
     return done();
   };
   async.copy = [](mmci_queue *, mmc_dtype dtype, int64_t rows, int64_t cols, const void *from,
                   const mmci_form *form, void *to, int64_t to_ld, bool to_trans, mmci_error *) {
+    work();
     mmci_copy(dtype, rows, cols, from, form, to, to_ld, to_trans);
     return done();
   };
@@ -56,8 +76,16 @@ static const mmci_device_async *async_of() {
     return done();
   };
   async.event_destroy = [](mmci_event *) {};
-  async.event_record = [](mmci_queue *, mmci_event *, mmci_error *) { return done(); };
-  async.event_wait = [](mmci_queue *, mmci_event *, mmci_error *) { return done(); };
+  async.event_record = [](mmci_queue *, mmci_event *, mmci_error *) {
+    records++;
+    recorded = after[on];
+    return done();
+  };
+  async.event_wait = [](mmci_queue *, mmci_event *, mmci_error *) {
+    waits++;
+    for (int t = 0; t < STREAMS; t++) after[on][t] = std::max(after[on][t], recorded[t]);
+    return done();
+  };
   async.is_capturing = [](mmci_device *, void *stream) { return stream == &held; };
   return &async;
 }
@@ -72,7 +100,11 @@ static const mmci_device_ops *ops_of() {
   ops.queue_close = [](mmci_queue *) {};
   ops.enqueue = [](mmci_queue *, const mmci_kernel *, const void *, const void *, void *,
                    mmci_error *) { return MMC_E_DEVICE; };
-  ops.sync = [](mmci_queue *, mmci_error *) { return done(); };
+  ops.sync = [](mmci_queue *, mmci_error *) {
+    for (Clock &clock : after) /* the host has waited, and what it enqueues comes later */
+      for (int t = 0; t < STREAMS; t++) clock[t] = std::max(clock[t], after[on][t]);
+    return done();
+  };
   ops.alloc = [](mmci_device *, size_t bytes, void **out, mmci_error *) {
     held++;
     *out = aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -86,6 +118,7 @@ static const mmci_device_ops *ops_of() {
   ops.nodes_enqueue = [](mmci_queue *, mmc_dtype dtype, int side, const mmci_tree_node *nodes,
                          int64_t count, int64_t batch, bool back, mmci_error *error) {
     levels++;
+    work();
     return mmci_cuda_nodes(nullptr, dtype, side, nodes, count, batch, back, error);
   };
   ops.climb_supports = [](const mmci_device *, mmc_dtype dtype, int64_t side) {
@@ -94,6 +127,7 @@ static const mmci_device_ops *ops_of() {
   ops.climb_enqueue = [](mmci_queue *, mmc_dtype dtype, const mmci_climb *climb, int64_t batch,
                          mmci_error *error) {
     climbs++;
+    work();
     return mmci_cuda_climb(nullptr, dtype, has_clusters, climb, batch, error);
   };
   ops.async = async_of();
@@ -264,6 +298,9 @@ static void test_case(uint64_t seed) {
   const int operations = x.side > 32 ? OPERATIONS / 4 : OPERATIONS;
   for (int o = 0; o < operations; o++) {
     const size_t length = x.factors.size();
+    const int64_t stream = random_below(random, 6);
+    if (stream > 0 && stream < STREAMS)
+      mmci_ranges_on_stream(x.ranges, stream == 1 ? nullptr : &streams[stream]);
     switch (random_below(random, 5)) {
       case 0:
         if (length < MOST) append(x, 1 + (size_t)random_below(random, 3));
@@ -290,6 +327,43 @@ static void test_case(uint64_t seed) {
   mmci_ranges_destroy(x.ranges);
   if (held != 0) fail("memory is held", seed);
   held = 0;
+}
+
+/* What follows on the default stream what is there waits for nothing; another stream waits. */
+static void test_streams() {
+  Row x;
+  x.seed = x.state = 11;
+  x.dtype = MMC_F32;
+  x.side = 3;
+  x.batch = 1;
+  mmci_error error = {};
+  mmci_ranges_problem problem = {};
+  problem.dtype = x.dtype;
+  problem.side = x.side;
+  problem.batch = x.batch;
+  problem.memory_limit_bytes = MMC_NO_LIMIT;
+  expect_ok(x, mmci_ranges_create(&problem, ops_of(), nullptr, &x.ranges, &error), error);
+  mmci_ranges_on_stream(x.ranges, nullptr);
+  waits = records = 0;
+  append(x, 9);
+  for (int i = 0; i < 3; i++) {
+    update(x, 1);
+    expect_product(x, 0, 9);
+  }
+  if (waits + records != 0) fail("the default stream waits for itself", x.seed);
+  mmci_ranges_on_stream(x.ranges, &streams[2]);
+  update(x, 1);
+  if (waits != 1 || records != 2) fail("another stream waits for the default one", x.seed);
+  expect_product(x, 0, 9);
+  mmci_ranges_on_stream(x.ranges, nullptr);
+  waits = 0;
+  expect_product(x, 0, 9);
+  if (waits != 1) fail("the default stream waits for another one", x.seed);
+  on = 0;
+  waits = 0;
+  mmci_ranges_destroy(x.ranges);
+  if (waits != 1) fail("the end of a row waits for what is under way", x.seed);
+  work();
 }
 
 /* One factor of many changed takes one launch until the product of all is there; several take one a
@@ -347,6 +421,7 @@ static void expect_refused(const char *what, mmc_dtype dtype, int64_t side, bool
 int main(int argc, char **argv) {
   const uint64_t seed = argc > 1 ? strtoull(argv[1], nullptr, 0) : 1;
   for (uint64_t i = 0; i < CASES; i++) test_case(seed * 1000 + i);
+  test_streams();
   test_launches();
   expect_refused("a side of 65", MMC_F32, 65, false, MMC_PLUS_TIMES);
   expect_refused("a side of 0", MMC_F32, 0, false, MMC_PLUS_TIMES);
