@@ -295,12 +295,13 @@ def chain_of_any(
     if getattr(chain, "ndim", 0) > 2:
         return _chain_of(chain, dtype)
     items = chain if isinstance(chain, list) else list(chain)
-    kinds = set(map(type, items))
     # What most chains are given by is found out first: the rest takes microseconds to ask for.
-    if kinds in ({int}, {tuple}):
-        return ("f64" if dtype is None else dtype_name(dtype), _dims_of(items, least)), None, False
-    if len(items) >= least and len(kinds) == 1 and _are_dense(items):
-        return _chain_of(items, dtype)
+    if len(set(map(type, items))) == 1:
+        kind = type(items[0])
+        if kind is int or kind is tuple:
+            return ("f64" if dtype is None else dtype_name(dtype), _dims_of(items, least)), None, False
+        if len(items) >= least and _are_dense(items, kind):
+            return _chain_of(items, dtype)
     from ._sparse import is_sparse  # it needs this module
 
     if is_sparse(items):
@@ -315,18 +316,15 @@ def chain_of_any(
     return (name, _dims_of(items, least)), None, False
 
 
-def _are_dense(items: List[Any]) -> bool:
+def _are_dense(items: List[Any], kind: type) -> bool:
     """Whether items of one type are surely dense arrays, and no sizes."""
-    kind = type(items[0])
     if kind is np.ndarray:
         return items[0].ndim > 0
     torch = sys.modules.get("torch")
-    return (
-        torch is not None
-        and kind is torch.Tensor
-        and items[0].ndim > 0
-        and all(item.layout is torch.strided for item in items)
-    )
+    if torch is None or kind is not torch.Tensor or items[0].ndim == 0:
+        return False
+    strided = torch.strided
+    return not [item for item in items if item.layout is not strided]
 
 
 def chain_text(
