@@ -448,7 +448,9 @@ typedef struct mmc_plan_options {
   }
 
 /* CONSTRUCTOR. Plans the chain: the order, the sequence of products, a place for every
- * intermediate. The chain is copied; the context must outlive the plan.
+ * intermediate. The chain is copied; the context must outlive the plan. Asked for the same again,
+ * as long as nothing that it depends on has changed, the context may give the same plan again: each
+ * call then wants an mmc_plan_destroy() of its own.
  * Cost:    O(n log n) time. A memory limit that turns the best order down costs O(n^3); the
  *          order is the best that fits for at most 128 factors, and one near it for more.
  *          fuse "joint" O(n^4).

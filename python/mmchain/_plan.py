@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import operator
 import os
+import sys
 import tempfile
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union, overload
 
 import numpy as np
@@ -219,8 +220,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 400 else f"{text[:200]} ... {text[-100:]}"
 
 
-def dtype_name(dtype: Any) -> str:
-    """ "f64" from numpy.float64, "float64", torch.float64 or "f64"."""
+def _name_of(dtype: Any) -> str:
     name = str(dtype).rpartition(".")[2] if "torch" in str(dtype) else str(dtype)
     names = {**_names, **_integers}
     if name in names.values():
@@ -233,6 +233,17 @@ def dtype_name(dtype: Any) -> str:
     if name not in names:
         raise TypeError(f"dtype: expected one of {', '.join(names)}, got {name}")
     return names[name]
+
+
+_known_name_of = lru_cache(maxsize=64)(_name_of)
+
+
+def dtype_name(dtype: Any) -> str:
+    """ "f64" from numpy.float64, "float64", torch.float64 or "f64"."""
+    try:
+        return _known_name_of(dtype)
+    except TypeError:  # it has no hash, or no name
+        return _name_of(dtype)
 
 
 def _device_of(arrays: Sequence[Any]) -> Tuple[Optional[str], bool]:
@@ -284,6 +295,13 @@ def chain_of_any(
     if getattr(chain, "ndim", 0) > 2:
         return _chain_of(chain, dtype)
     items = chain if isinstance(chain, list) else list(chain)
+    # What most chains are given by is found out first: the rest takes microseconds to ask for.
+    if len(set(map(type, items))) == 1:
+        kind = type(items[0])
+        if kind is int or kind is tuple:
+            return ("f64" if dtype is None else dtype_name(dtype), _dims_of(items, least)), None, False
+        if len(items) >= least and _are_dense(items, kind):
+            return _chain_of(items, dtype)
     from ._sparse import is_sparse  # it needs this module
 
     if is_sparse(items):
@@ -296,6 +314,17 @@ def chain_of_any(
         return _chain_of(items, dtype)
     name = dtype_name("float64" if dtype is None else dtype)
     return (name, _dims_of(items, least)), None, False
+
+
+def _are_dense(items: List[Any], kind: type) -> bool:
+    """Whether items of one type are surely dense arrays, and no sizes."""
+    if kind is np.ndarray:
+        return items[0].ndim > 0
+    torch = sys.modules.get("torch")
+    if torch is None or kind is not torch.Tensor or items[0].ndim == 0:
+        return False
+    strided = torch.strided
+    return not [item for item in items if item.layout is not strided]
 
 
 def chain_text(
@@ -377,6 +406,8 @@ def _with_rule(text: str, checked: bool, mod: Optional[int]) -> str:
 def _transposes(text: str) -> bool:
     """Whether a chain's text has letters for ops, "10x30x5:TN". Beside words, as in "4x4x2:lower.T,N", an op says of
     which matrix the array is the transposed one."""
+    if "T" not in text and "H" not in text:
+        return False
     letters = text.rpartition(":")[2].partition("=")[0].strip()
     return not letters.strip("NTH") and letters.strip("N") != ""
 

@@ -3,6 +3,7 @@
 #define MMCI_API_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/interrupt.h"
 #include "device/device.h"
@@ -10,7 +11,7 @@
 #include "plan/plan.h"
 #include "ranks/cards.h"
 #include "run/run.h"
-#include "wisdom/wisdom.h"
+#include "wisdom/wisdom_pricing.h"
 
 /* Devices that work together, as a name of several says. */
 typedef struct mmci_gang {
@@ -21,10 +22,18 @@ typedef struct mmci_gang {
   bool absent;   /* they are not, or not as many, here: plans for them cannot be executed */
 } mmci_gang;
 
+/* Plans that were asked for again lately, each at the place of its hash, see kept_plans.h. */
+enum { MMCI_KEPT_PLANS = 128 };
+typedef struct mmci_kept_plans {
+  mmc_plan *at[MMCI_KEPT_PLANS];
+  uint64_t came[MMCI_KEPT_PLANS]; /* the hash that was asked for last at each place */
+} mmci_kept_plans;
+
 struct mmc_context {
-  pthread_mutex_t lock; /* guards registry, gangs, message and argument */
+  pthread_mutex_t lock; /* guards registry, gangs, kept, message and argument */
   mmci_registry *registry;
-  mmci_gang *gangs;    /* those that were asked for; under the lock */
+  mmci_gang *gangs; /* those that were asked for; under the lock */
+  mmci_kept_plans kept;
   mmci_wisdom *wisdom; /* locks itself */
   char message[480];
   char argument[32]; /* what the message is about */
@@ -53,7 +62,20 @@ struct mmc_meter {
 mmc_status mmci_meter_open(mmc_context *context, const char *device, mmc_meter **out,
                            mmci_error *error);
 
+/* What a plan that is kept was asked for by and made of, beside its chain and device. */
+typedef struct mmci_plan_source {
+  uint64_t hash;
+  const struct mmci_objective *objective;
+  mmci_precision precision; /* the one asked for */
+  double tolerance;
+  uint64_t memory_limit_bytes, device_memory_bytes;
+  mmc_location location;
+  mmci_facts facts;             /* zeros where pricing has them */
+  mmci_wisdom_pricing *pricing; /* NULL unless the objective is time */
+} mmci_plan_source;
+
 struct mmc_plan {
+  atomic_long references; /* those of callers, and of the context where it keeps the plan */
   mmc_context *context;
   mmci_opened on;
   mmci_precision precision;
@@ -61,6 +83,7 @@ struct mmc_plan {
   const mmci_gang *gang; /* the devices that execute it together; NULL when it is for one */
   mmci_cards_plan cards_plan;
   uint64_t device_memory_bytes; /* of each of them, that it may use */
+  mmci_plan_source source;      /* zeros where the plan is not kept */
 };
 
 struct mmc_run {

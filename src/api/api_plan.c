@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "api/api.h"
+#include "api/kept_plans.h"
 #include "base/alloc.h"
 #include "base/options.h"
 #include "chain/scale.h"
@@ -25,18 +25,19 @@ static mmc_status check_plan_options(const mmc_plan_options *options, mmci_error
 
 /* ---- plans --------------------------------------------------------------------------------- */
 
-/* Opens the plan's device, or the first of several. */
-static mmc_status open_device(mmc_plan *plan, const char *device, int64_t ranks,
-                              mmci_error *error) {
+/* Opens the device that is asked for, or the first of several. */
+static mmc_status open_device(mmc_context *context, mmci_plan_asked *asked, mmci_error *error) {
+  const mmc_plan_options *options = asked->options;
+  const char *device = options->device != NULL ? options->device : "cpu";
   if (!mmci_device_names_several(device)) {
-    if (ranks != 0)
+    if (options->ranks != 0)
       return mmci_fail_argument(error, MMC_E_ARG, "ranks",
                                 "needs the device scalapack or cuda:all, and this plan is for '%s'",
                                 device);
-    return mmci_context_open_device(plan->context, device, &plan->on, error);
+    return mmci_context_open_device(context, device, &asked->on, error);
   }
-  mmc_status status = mmci_context_open_gang(plan->context, device, ranks, &plan->gang, error);
-  if (status == MMC_OK) plan->on = plan->gang->cards.opened[0];
+  mmc_status status = mmci_context_open_gang(context, device, options->ranks, &asked->gang, error);
+  if (status == MMC_OK) asked->on = asked->gang->cards.opened[0];
   return status;
 }
 
@@ -87,47 +88,68 @@ static mmc_status check_semiring(const mmc_chain *chain, const mmci_objective *o
   return MMC_OK;
 }
 
-static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
-                              const mmc_plan_options *options, mmc_plan **out, mmci_error *error) {
-  if (chain == NULL) return mmci_fail(error, MMC_E_ARG, "chain: expected a chain, got NULL");
-  if (out == NULL) return mmci_fail(error, MMC_E_ARG, "out: expected an address, got NULL");
-  mmc_plan_options read = MMC_PLAN_OPTIONS_INIT;
-  mmc_status status = mmci_options_read("options", options, &read, sizeof read, error);
-  options = &read;
-  if (status == MMC_OK) status = check_plan_options(options, error);
-  if (status != MMC_OK) return status;
-  const char *device = options->device != NULL ? options->device : "cpu";
+/* Reads what is asked for, and checks that there may be such a plan. */
+static mmc_status read_asked(mmc_context *context, mmci_plan_asked *asked, mmci_error *error) {
+  const mmc_plan_options *options = asked->options;
+  const mmc_chain *chain = asked->chain;
+  mmc_status status = check_plan_options(options, error);
+  if (status == MMC_OK) status = open_device(context, asked, error);
+  if (status == MMC_OK && asked->on.ops->enqueue == NULL)
+    status = mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device", "'%s' cannot multiply",
+                                options->device != NULL ? options->device : "cpu");
+  if (status == MMC_OK)
+    status = mmci_opened_check_rule(&asked->on, chain->dtype, &chain->rule, error);
+  if (status == MMC_OK) status = mmci_objective_read(options->objective, &asked->objective, error);
+  if (status == MMC_OK) status = mmci_planner_check(asked->objective, options, error);
+  if (status == MMC_OK)
+    status = mmci_precision_read_tolerance(options->precision, &asked->precision, &asked->tolerance,
+                                           error);
+  if (status == MMC_OK && options->scaled)
+    status = check_scaled(chain, asked->objective, &asked->on, asked->precision, error);
+  if (status == MMC_OK && chain->rule.semiring != MMC_PLUS_TIMES)
+    status = check_semiring(chain, asked->objective, asked->precision, error);
+  return status;
+}
 
+static mmc_status make_plan(mmc_context *context, const mmci_plan_asked *asked, mmc_plan **out,
+                            mmci_error *error) {
   mmc_plan *plan = malloc(sizeof *plan);
   if (plan == NULL) return mmci_fail_nomem(error, sizeof *plan);
-  *plan = (mmc_plan){.context = context, .device_memory_bytes = options->device_memory_bytes};
-  status = open_device(plan, device, options->ranks, error);
-  if (status == MMC_OK && plan->on.ops->enqueue == NULL)
-    status = mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device", "'%s' cannot multiply", device);
-  if (status == MMC_OK)
-    status = mmci_opened_check_rule(&plan->on, chain->dtype, &chain->rule, error);
-  const mmci_objective *objective;
-  double tolerance = 0;
-  if (status == MMC_OK) status = mmci_objective_read(options->objective, &objective, error);
-  if (status == MMC_OK) status = mmci_planner_check(objective, options, error);
-  if (status == MMC_OK)
-    status = mmci_precision_read_tolerance(options->precision, &plan->precision, &tolerance, error);
-  if (status == MMC_OK && options->scaled)
-    status = check_scaled(chain, objective, &plan->on, plan->precision, error);
-  if (status == MMC_OK && chain->rule.semiring != MMC_PLUS_TIMES)
-    status = check_semiring(chain, objective, plan->precision, error);
-  if (status == MMC_OK)
-    status = mmci_planner_plan(objective, chain, options, &plan->on,
-                               plan->gang != NULL ? plan->gang->name : plan->on.name,
-                               context->wisdom, &plan->precision, tolerance, &plan->plan, error);
+  *plan = (mmc_plan){.references = 1,
+                     .context = context,
+                     .on = asked->on,
+                     .precision = asked->precision,
+                     .gang = asked->gang,
+                     .device_memory_bytes = asked->options->device_memory_bytes};
+  mmc_status status =
+      mmci_planner_plan(asked->objective, asked->chain, asked->options, &plan->on,
+                        plan->gang != NULL ? plan->gang->name : plan->on.name, context->wisdom,
+                        &plan->precision, asked->tolerance, &plan->plan, error);
   if (status == MMC_OK && plan->gang != NULL) {
-    status = plan_cards(plan, options, error);
+    status = plan_cards(plan, asked->options, error);
     if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
   }
   if (status == MMC_OK)
     *out = plan;
   else
     free(plan);
+  return status;
+}
+
+static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
+                              const mmc_plan_options *options, mmc_plan **out, mmci_error *error) {
+  if (chain == NULL) return mmci_fail(error, MMC_E_ARG, "chain: expected a chain, got NULL");
+  if (out == NULL) return mmci_fail(error, MMC_E_ARG, "out: expected an address, got NULL");
+  mmc_plan_options read = MMC_PLAN_OPTIONS_INIT;
+  mmc_status status = mmci_options_read("options", options, &read, sizeof read, error);
+  mmci_plan_asked asked = {.chain = chain, .options = &read};
+  if (status == MMC_OK) status = read_asked(context, &asked, error);
+  if (status != MMC_OK) return status;
+  mmc_plan *plan, *made = NULL;
+  status = mmci_kept_plans_look(context, &asked, &plan, error);
+  if (status == MMC_OK && plan == NULL) status = make_plan(context, &asked, &made, error);
+  mmci_kept_plans_end(context, &asked, made);
+  if (status == MMC_OK) *out = plan != NULL ? plan : made;
   return status;
 }
 
@@ -139,9 +161,10 @@ mmc_status mmc_plan_create(mmc_context *context, const mmc_chain *chain,
 }
 
 void mmc_plan_destroy(mmc_plan *plan) {
-  if (plan == NULL) return;
+  if (plan == NULL || atomic_fetch_sub(&plan->references, 1) != 1) return;
   mmci_cards_plan_destroy(&plan->cards_plan);
   mmci_plan_destroy(&plan->plan);
+  mmci_wisdom_pricing_release(plan->source.pricing);
   free(plan);
 }
 

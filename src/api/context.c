@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/api.h"
+#include "api/kept_plans.h"
 #include "base/alloc.h"
 #include "base/options.h"
 
@@ -48,6 +48,7 @@ mmc_status mmc_context_create(const mmc_context_options *options, mmc_context **
 
 void mmc_context_destroy(mmc_context *context) {
   if (context == NULL) return;
+  mmci_kept_plans_destroy(&context->kept);
   mmci_wisdom_destroy(context->wisdom);
   mmci_gangs_destroy(context->gangs);
   mmci_registry_destroy(context->registry);

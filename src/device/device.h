@@ -340,6 +340,8 @@ typedef struct mmci_opened {
   const mmci_device_ops *ops;
   mmci_device *device;
   const char *name; /* "blas", "cuda:0" */
+  /* What it said of its memory, see free_memory.h; NULL where nothing is remembered. */
+  struct mmci_free_memory *free_memory;
 } mmci_opened;
 
 /* Opens "cpu" (blas where a CBLAS is found, else ref), "ref", "blas", "cuda", "cuda:1" ...

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/module_dir.h"
 #include "device/device.h"
+#include "device/free_memory.h"
 
 enum { NAME_SIZE = 32, TEXT_SIZE = 256 };
 
@@ -18,6 +19,7 @@ typedef struct kind {
   mmci_device **devices; /* count devices, each NULL until it is opened */
   char (*names)[NAME_SIZE];
   char (*texts)[TEXT_SIZE];
+  struct mmci_free_memory *free_memory; /* count */
   char absent[TEXT_SIZE];
 } kind;
 
@@ -52,6 +54,7 @@ void mmci_registry_destroy(mmci_registry *registry) {
     free(x->devices);
     free(x->names);
     free(x->texts);
+    free(x->free_memory);
     if (x->module != NULL) dlclose(x->module);
   }
   free(registry->module_dir);
@@ -116,10 +119,12 @@ static mmc_status probe(mmci_registry *registry, int k, mmci_error *error) {
   x->devices = mmci_alloc_zeroed(count, sizeof *x->devices);
   x->names = mmci_alloc_zeroed(count, sizeof *x->names);
   x->texts = mmci_alloc_zeroed(count, sizeof *x->texts);
-  if (x->devices == NULL || x->names == NULL || x->texts == NULL) {
+  x->free_memory = mmci_alloc_zeroed(count, sizeof *x->free_memory);
+  if (x->devices == NULL || x->names == NULL || x->texts == NULL || x->free_memory == NULL) {
     free(x->devices);
     free(x->names);
     free(x->texts);
+    free(x->free_memory);
     if (x->module != NULL) dlclose(x->module);
     *x = (kind){0};
     return mmci_fail_nomem(error, count * (NAME_SIZE + TEXT_SIZE));
@@ -276,7 +281,10 @@ mmc_status mmci_registry_open(mmci_registry *registry, const char *name, mmci_op
                               "'%s' is not here: the last is %s", name, x->names[x->count - 1]);
   status = open_one(registry, k, index, error);
   if (status != MMC_OK) return status;
-  *out = (mmci_opened){.ops = x->ops, .device = x->devices[index], .name = x->names[index]};
+  *out = (mmci_opened){.ops = x->ops,
+                       .device = x->devices[index],
+                       .name = x->names[index],
+                       .free_memory = &x->free_memory[index]};
   return MMC_OK;
 }
 

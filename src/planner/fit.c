@@ -131,25 +131,39 @@ static mmc_status cut_up(mmci_plan *plan, const mmci_plan_machine *machine, mmci
   return check_panels(plan, machine->memory_bytes, error);
 }
 
-mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes,
-                         mmci_error *error) {
-  uint64_t staged = machine->staged ? staged_bytes(plan) : 0;
+/* Fits the plan where there is room for the sub-trees side by side, with so much scratch. */
+static mmc_status fit_beside(mmci_plan *plan, const mmci_plan_machine *machine,
+                             uint64_t limit_bytes, uint64_t staged, uint64_t scratch, bool *fits,
+                             mmci_error *error) {
+  *fits = false;
   plan->device_bytes = machine->memory_bytes;
   plan->streamed = plan->crowded = false;
   plan->scratch_bytes = 0;
+  if (machine->queues <= 1) return MMC_OK;
+  mmc_status status = mmci_plan_lay_out(plan, true, error);
+  if (status != MMC_OK) return status;
+  plan->resident_bytes = mmci_bytes_add(staged, plan->workspace_bytes);
+  *fits = plan->workspace_bytes <= limit_bytes && plan->resident_bytes <= machine->memory_bytes &&
+          has_room(plan, scratch, limit_bytes);
+  if (*fits) hold(plan, scratch);
+  return MMC_OK;
+}
+
+mmc_status mmci_plan_fit_beside(mmci_plan *plan, const mmci_plan_machine *machine,
+                                uint64_t limit_bytes, bool *fits, mmci_error *error) {
+  const uint64_t staged = machine->staged ? staged_bytes(plan) : 0;
+  return fit_beside(plan, machine, limit_bytes, staged, scratch_of(plan, machine), fits, error);
+}
+
+mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes,
+                         mmci_error *error) {
+  const uint64_t staged = machine->staged ? staged_bytes(plan) : 0;
   const uint64_t scratch = scratch_of(plan, machine);
-  if (machine->queues > 1) {
-    mmc_status status = mmci_plan_lay_out(plan, true, error);
-    if (status != MMC_OK) return status;
-    plan->resident_bytes = mmci_bytes_add(staged, plan->workspace_bytes);
-    if (plan->workspace_bytes <= limit_bytes && plan->resident_bytes <= machine->memory_bytes &&
-        has_room(plan, scratch, limit_bytes)) {
-      hold(plan, scratch);
-      return MMC_OK;
-    }
-    status = mmci_plan_lay_out(plan, false, error);
-    if (status != MMC_OK) return status;
-  }
+  bool fits;
+  mmc_status status = fit_beside(plan, machine, limit_bytes, staged, scratch, &fits, error);
+  if (status != MMC_OK || fits) return status;
+  if (machine->queues > 1) status = mmci_plan_lay_out(plan, false, error);
+  if (status != MMC_OK) return status;
   plan->resident_bytes = mmci_bytes_add(staged, plan->workspace_bytes);
   /* A single factor is copied, with the host's help where it has to be. */
   if (plan->resident_bytes <= machine->memory_bytes || plan->chain->n == 1) {
@@ -157,7 +171,7 @@ mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint
     if (!plan->crowded) hold(plan, scratch);
     return MMC_OK;
   }
-  mmc_status status = cut_up(plan, machine, error);
+  status = cut_up(plan, machine, error);
   plan->crowded = scratch_of(plan, machine) > 0;
   return status;
 }

@@ -24,6 +24,10 @@ typedef struct mmci_plan_machine {
  * missing. */
 mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes,
                          mmci_error *error);
+/* Does only the first of that: *fits says whether there is room for the sub-trees side by side,
+ * with what all steps hold. Where there is none, the plan is to be fitted yet. */
+mmc_status mmci_plan_fit_beside(mmci_plan *plan, const mmci_plan_machine *machine,
+                                uint64_t limit_bytes, bool *fits, mmci_error *error);
 /* Counts again what steps hold, once their recipes are chosen. Steps whose recipes hold more than
  * there is room for become plain calls and are priced as such. */
 void mmci_plan_fit_recipes(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes);

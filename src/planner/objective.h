@@ -21,6 +21,7 @@ typedef struct mmci_planning {
   mmci_traffic_request traffic; /* what the options say about fusion */
   uint64_t order_limit_bytes;   /* the most workspace of the order, before groups are formed */
   mmci_precision precision;     /* the precision asked for; after order(), the precision used */
+  bool asks_memory;             /* whether the device is asked what is free in any case */
   void *known;                  /* what the objective keeps from begin() to end() */
   mmci_plan plan;               /* the plan, which is there after order() */
 } mmci_planning;

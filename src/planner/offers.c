@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "device/device.h"
+#include "device/free_memory.h"
 #include "plan/explain.h"
 #include "plan/group_problem.h"
 #include "plan/plan_groups.h"
@@ -84,23 +85,51 @@ static uint64_t step_scratch_bytes(const void *user, const mmci_plan *plan, int3
   return mmci_step_scratch_bytes(&scratch, plan, step);
 }
 
+/* Returns how much of so many free bytes a plan may take: some are left to the device's libraries.
+ */
+static uint64_t usable_of(uint64_t free_bytes, uint64_t most_bytes) {
+  const uint64_t usable_bytes = free_bytes - free_bytes / 16;
+  return most_bytes < usable_bytes ? most_bytes : usable_bytes;
+}
+
+/* Fits a plan into what is free for sure, if it fits there whole. It is as if all had been asked
+ * for: more memory changes nothing of it. */
+static mmc_status fit_for_sure(mmci_offers_memory *memory, uint64_t most_bytes,
+                               uint64_t limit_bytes, mmci_plan *plan, bool *fits,
+                               mmci_error *error) {
+  mmci_plan_machine *machine = &memory->machine;
+  uint64_t free_bytes;
+  memory->sure_bytes = mmci_free_memory_for_sure(memory->on, &free_bytes);
+  machine->memory_bytes = most_bytes < memory->sure_bytes ? most_bytes : memory->sure_bytes;
+  mmc_status status = mmci_plan_fit_beside(plan, machine, limit_bytes, fits, error);
+  plan->device_bytes = machine->memory_bytes = usable_of(free_bytes, most_bytes);
+  return status;
+}
+
 mmc_status mmci_offers_fit(mmci_offers_memory *memory, uint64_t most_bytes, uint64_t limit_bytes,
                            mmci_plan *plan, mmci_error *error) {
   const mmci_device_async *async = memory->on->ops->async;
   memory->machine = (mmci_plan_machine){0};
+  memory->sure_bytes = UINT64_MAX;
   if (async == NULL) return mmci_plan_shrink(plan, host_chunk_bytes, error);
-  uint64_t free_bytes, total_bytes;
-  mmc_status status = async->memory(memory->on->device, &free_bytes, &total_bytes, error);
+  memory->machine = (mmci_plan_machine){.queues = async->queues,
+                                        .staged = memory->staged,
+                                        .scratch_bytes = step_scratch_bytes,
+                                        .user = memory};
+  bool fits = false;
+  mmc_status status = MMC_OK;
+  if (!memory->asks) status = fit_for_sure(memory, most_bytes, limit_bytes, plan, &fits, error);
+  if (status != MMC_OK || fits) return status;
+  uint64_t free_bytes;
+  status = mmci_free_memory_ask(memory->on, &free_bytes, error);
   if (status != MMC_OK) return status;
-  /* Some of what is free is left to the device's libraries. */
-  const uint64_t usable_bytes = free_bytes - free_bytes / 16;
-  memory->machine =
-      (mmci_plan_machine){.queues = async->queues,
-                          .memory_bytes = most_bytes < usable_bytes ? most_bytes : usable_bytes,
-                          .staged = memory->staged,
-                          .scratch_bytes = step_scratch_bytes,
-                          .user = memory};
+  memory->sure_bytes = UINT64_MAX;
+  memory->machine.memory_bytes = usable_of(free_bytes, most_bytes);
   return mmci_plan_fit(plan, &memory->machine, limit_bytes, error);
+}
+
+bool mmci_offers_fits(const mmci_offers_memory *memory, const mmci_plan *plan) {
+  return plan->resident_bytes <= memory->sure_bytes;
 }
 
 /* ---- kernels ------------------------------------------------------------------------------- */

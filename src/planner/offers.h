@@ -42,14 +42,21 @@ typedef struct mmci_offers_memory {
   const struct mmci_opened *on;
   mmci_precision precision;
   bool staged;               /* factors and result are on the host */
+  bool asks;                 /* the device is asked even where so little is surely free */
   mmci_plan_machine machine; /* zeros on host memory; its user is this struct */
+  /* Bytes that were free for sure; UINT64_MAX where the device was asked, or has none. */
+  uint64_t sure_bytes;
 } mmci_offers_memory;
 
 /* Fits a plan to the device's memory, of which no more than most_bytes may be used. The caller sets
- * on, precision and staged of memory, which must stay where it is while its machine is used.
- * Returns what mmci_plan_fit() does, and E_DEVICE. */
+ * on, precision, staged and asks of memory, which must stay where it is while its machine is used.
+ * The device is not asked where the plan fits into what is free for sure. Returns what
+ * mmci_plan_fit() does, and E_DEVICE. */
 mmc_status mmci_offers_fit(mmci_offers_memory *memory, uint64_t most_bytes, uint64_t limit_bytes,
                            mmci_plan *plan, mmci_error *error);
+/* Says whether what was added to a plan since is free for sure, too. Where it is not, the plan is
+ * to be made again, and the device to be asked. */
+bool mmci_offers_fits(const mmci_offers_memory *memory, const mmci_plan *plan);
 
 /* ---- groups -------------------------------------------------------------------------------- */
 

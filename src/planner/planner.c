@@ -105,12 +105,15 @@ static mmc_status ask_progress(const mmci_planning *p, mmci_error *error) {
   return mmci_ask_progress(p->options->progress, p->options->progress_user, 1, error);
 }
 
-/* Does all that follows the order. */
-static mmc_status finish_plan(const mmci_objective *objective, mmci_planning *p,
+/* Does all that follows the order. *fits is false where the device is to be asked for its memory,
+ * and the plan to be made again. */
+static mmc_status finish_plan(const mmci_objective *objective, mmci_planning *p, bool *fits,
                               mmci_error *error) {
   const mmc_plan_options *options = p->options;
-  mmci_offers_memory memory = {
-      .on = p->on, .precision = p->precision, .staged = options->location == MMC_HOST};
+  mmci_offers_memory memory = {.on = p->on,
+                               .precision = p->precision,
+                               .staged = options->location == MMC_HOST,
+                               .asks = p->asks_memory};
   mmc_status status = mmci_offers_fit(&memory, options->device_memory_bytes,
                                       options->memory_limit_bytes, &p->plan, error);
   p->plan.scaled = options->scaled;
@@ -123,23 +126,36 @@ static mmc_status finish_plan(const mmci_objective *objective, mmci_planning *p,
     if (status == MMC_OK)
       mmci_plan_fit_recipes(&p->plan, &memory.machine, options->memory_limit_bytes);
   }
-  if (status == MMC_OK) status = mmci_plan_name_kernels(&p->plan, p->on, p->precision, error);
+  *fits = status == MMC_OK && mmci_offers_fits(&memory, &p->plan);
+  if (*fits) status = mmci_plan_name_kernels(&p->plan, p->on, p->precision, error);
   return status;
 }
 
-static mmc_status make(const mmci_objective *objective, const char *device, mmci_planning *p,
-                       mmci_error *error) {
+static mmc_status make_once(const mmci_objective *objective, const char *device, mmci_planning *p,
+                            bool *fits, mmci_error *error) {
   p->known = NULL;
   mmc_status status = objective->begin != NULL ? objective->begin(p, error) : MMC_OK;
   if (status == MMC_OK) status = objective->order(p, error);
   if (status == MMC_OK) {
     p->plan.device = device;
     p->plan.precision = mmci_precision_name(p->precision);
-    status = finish_plan(objective, p, error);
-    if (status != MMC_OK) mmci_plan_destroy(&p->plan);
+    status = finish_plan(objective, p, fits, error);
+    if (status != MMC_OK || !*fits) mmci_plan_destroy(&p->plan);
   }
   if (objective->end != NULL) objective->end(p);
   return status;
+}
+
+static mmc_status make(const mmci_objective *objective, const char *device, mmci_planning *p,
+                       mmci_error *error) {
+  const mmci_precision precision = p->precision;
+  bool fits = true;
+  p->asks_memory = false;
+  mmc_status status = make_once(objective, device, p, &fits, error);
+  if (status != MMC_OK || fits) return status;
+  p->precision = precision;
+  p->asks_memory = true;
+  return make_once(objective, device, p, &fits, error);
 }
 
 /* Makes the plan with a wider limit for its order, and keeps it where its groups leave no more in

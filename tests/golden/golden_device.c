@@ -5,9 +5,12 @@
  *     cuda:1   1 MiB, takes groups
  *     cuda:2   64 MiB, takes no groups
  *
+ * GOLDEN_FREE_BYTES in the environment says how many bytes are free, where not all are.
+ *
  * A group of dims up to 128 is taken whatever its tree, and so are two f32 products of larger dims
  * up to 4096. f32 products have three kernels, and the emulated one holds memory while prepared. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "device/cuda/facts.h"
@@ -29,7 +32,9 @@ enum { DEVICES = 3, SMALL_SIDE = 128, PAIR_SIDE = 4096, EMULATED_SIDE = 256 };
 static mmc_status memory(mmci_device *device, uint64_t *free_bytes, uint64_t *total_bytes,
                          mmci_error *error) {
   (void)error;
-  *free_bytes = *total_bytes = device->memory_bytes;
+  const char *others = getenv("GOLDEN_FREE_BYTES");
+  *total_bytes = device->memory_bytes;
+  *free_bytes = others != NULL ? strtoull(others, NULL, 10) : device->memory_bytes;
   return MMC_OK;
 }
 

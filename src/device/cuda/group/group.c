@@ -219,9 +219,9 @@ static bool plan_rings(const mmci_group *chain, mmci_group_kernel *kernel) {
   return mmci_rings_plan(&kernel->limits, chain, RINGS_WORD, &kernel->rings);
 }
 
-/* Plans rings.cu for addresses that are not aligned. */
-static bool plan_any_rings(const mmci_group *chain, mmci_group_kernel *kernel) {
-  return mmci_rings_plan(&kernel->limits, chain, 1, &kernel->any_rings);
+/* Says whether rings.cu takes addresses that are not aligned, too. */
+static bool takes_any_rings(const mmci_group *chain, const mmci_group_kernel *kernel) {
+  return mmci_rings_plan(&kernel->limits, chain, 1, NULL);
 }
 
 /* Takes rings.cu where it is predicted to be faster than the kind before. */
@@ -230,7 +230,7 @@ static void consider_rings(const mmci_cuda_model *model, const mmci_group *chain
   const enum kind before = kernel->kind;
   if (!plan_rings(chain, kernel)) return;
   consider(model, chain, RINGS, us, kernel);
-  if (kernel->kind == RINGS && !plan_any_rings(chain, kernel)) kernel->kind = before;
+  if (kernel->kind == RINGS && !takes_any_rings(chain, kernel)) kernel->kind = before;
 }
 
 static kind choose_fused(const mmci_group *chain, mmci_group_kernel *kernel) {
@@ -336,7 +336,7 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
     return;
   }
   if (chain->variant == VARIANT_RINGS) {
-    const bool can = plan_rings(chain, kernel) && plan_any_rings(chain, kernel);
+    const bool can = plan_rings(chain, kernel) && takes_any_rings(chain, kernel);
     kernel->kind = can ? RINGS : NO_KERNEL;
     return;
   }
@@ -356,10 +356,20 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
   if (chain->batch > 1) consider_rings(model, chain, &us, kernel);
 }
 
+/* Chooses the kernel of a sound chain, for questions about it. What it does not need is not set:
+ * the planner asks so often that zeros would take a tenth of the answer's time. */
+static void choose_for(const mmci_device *device, const mmci_group *chain,
+                       mmci_group_kernel *kernel) {
+  kernel->limits = limits_of(device);
+  kernel->side = 0;
+  kernel->takes_any_address = false;
+  choose_kind(mmci_cuda_model_of(device->properties.name), chain, kernel);
+}
+
 static kind kind_of(const mmci_device *device, const mmci_group *chain) {
-  mmci_group_kernel kernel = {.limits = limits_of(device)};
+  mmci_group_kernel kernel;
   if (!is_sound(chain)) return NO_KERNEL;
-  choose_kind(mmci_cuda_model_of(device->properties.name), chain, &kernel);
+  choose_for(device, chain, &kernel);
   return kernel.kind;
 }
 
@@ -395,11 +405,10 @@ const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *ch
 }
 
 double mmci_cuda_chain_seconds(const mmci_device *device, const mmci_group *chain) {
-  const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
-  mmci_group_kernel kernel = {.limits = limits_of(device)};
+  mmci_group_kernel kernel;
   if (!is_sound(chain)) return (double)NAN;
-  choose_kind(model, chain, &kernel);
-  return predicted_us(model, chain, &kernel) * 1e-6;
+  choose_for(device, chain, &kernel);
+  return predicted_us(mmci_cuda_model_of(device->properties.name), chain, &kernel) * 1e-6;
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -458,6 +467,7 @@ static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *ch
       status = mmci_tiles_prepare(&kernel->tiles, error);
       break;
     case RINGS:
+      (void)mmci_rings_plan(&kernel->limits, chain, 1, &kernel->any_rings);
       status = mmci_rings_prepare(&kernel->rings, error);
       if (status == MMC_OK) status = mmci_rings_prepare(&kernel->any_rings, error);
       break;

@@ -288,7 +288,7 @@ bool mmci_rings_size_of(int i, mmci_rings_size *out);
 int64_t mmci_rings_tiles(const mmci_rings_size *size, int64_t m, int64_t n);
 
 /* Lays the chain out by words of at most so many elements; returns false when the kernel does not
- * take it. */
+ * take it. out may be NULL where only that is asked. */
 bool mmci_rings_plan(const mmci_group_limits *limits, const mmci_group *chain, int word,
                      mmci_rings *out);
 /* Sets the addresses of operands and result; returns false when they are no whole words. */

@@ -41,79 +41,63 @@ static uint32_t parts(uint32_t length, uint32_t part) {
   return (length + part - 1) / part;
 }
 
-/* Tiles of height x width of a product, and the instructions of a lane for each. */
+/* The tiles of a product that take a lane the fewest instructions, and those. */
 typedef struct tiling {
-  uint32_t tiles;
-  double each;
+  double cost;
+  int height, width;
 } tiling;
 
-static tiling tile(const mmci_group_product *x, int height, int width) {
-  return (tiling){
-      .tiles = parts((uint32_t)x->m, (uint32_t)height) * parts((uint32_t)x->n, (uint32_t)width),
-      .each = (double)x->k * (height + width + height * width) + OF_TILE + OF_ROW * height};
-}
-
-/* Returns the instructions of a lane for the product, which 2^lanes_log2 lanes share. */
-static double cost_of_tiling(const tiling *t, int lanes_log2) {
-  const uint32_t lanes = 1u << lanes_log2;
-  return (double)((t->tiles + lanes - 1) >> lanes_log2) * t->each;
-}
-
-/* Says which tiles are the cheapest. */
-static void choose_tiles(mmc_dtype dtype, const mmci_group_product *x, int lanes_log2, int *height,
-                         int *width) {
-  double least = INFINITY;
-  for (int h = 1; h <= heights_of(dtype); h *= 2)
+/* Finds the cheapest tiles of a product for each number of lanes. */
+static void find_tiles(mmc_dtype dtype, const mmci_group_product *x,
+                       tiling tilings[LANES_LOG2_MOST + 1]) {
+  for (int l = 0; l <= LANES_LOG2_MOST; l++) tilings[l].cost = INFINITY;
+  for (int h = 1; h <= heights_of(dtype); h *= 2) {
+    const uint32_t down = parts((uint32_t)x->m, (uint32_t)h);
     for (int w = 1; w <= widths_of(dtype); w++) {
-      const tiling t = tile(x, h, w);
-      const double cost = cost_of_tiling(&t, lanes_log2);
-      if (!(cost < least)) continue;
-      least = cost;
-      *height = h;
-      *width = w;
+      const uint32_t tiles = down * parts((uint32_t)x->n, (uint32_t)w);
+      const double each = (double)x->k * (h + w + h * w) + OF_TILE + OF_ROW * h;
+      for (int l = 0; l <= LANES_LOG2_MOST; l++) {
+        const double cost = (double)((tiles + (1u << l) - 1) >> l) * each;
+        if (cost < tilings[l].cost) tilings[l] = (tiling){cost, h, w};
+      }
     }
-}
-
-/* Adds the cost of the cheapest tiles of a product for each number of lanes. */
-static void add_costs(mmc_dtype dtype, const mmci_group_product *x, double *costs) {
-  double least[LANES_LOG2_MOST + 1];
-  for (int l = 0; l <= LANES_LOG2_MOST; l++) least[l] = INFINITY;
-  for (int h = 1; h <= heights_of(dtype); h *= 2)
-    for (int w = 1; w <= widths_of(dtype); w++) {
-      const tiling t = tile(x, h, w);
-      for (int l = 0; l <= LANES_LOG2_MOST; l++) least[l] = fmin(least[l], cost_of_tiling(&t, l));
-    }
-  for (int l = 0; l <= LANES_LOG2_MOST; l++) costs[l] += least[l];
+  }
 }
 
 /* Returns the elements that a chain's lanes load and store. */
-static double elements_of(const mmci_group *chain) {
-  double elements = 0;
+static int64_t elements_of(const mmci_group *chain) {
+  int64_t elements = 0;
   for (int s = 0; s < chain->count; s++) {
     const mmci_group_product *x = &chain->products[s];
-    if (x->left < chain->n) elements += (double)(x->m * x->k);
-    if (x->right < chain->n) elements += (double)(x->k * x->n);
-    if (s == chain->count - 1) elements += (double)(x->m * x->n);
+    if (x->left < chain->n) elements += x->m * x->k;
+    if (x->right < chain->n) elements += x->k * x->n;
+    if (s == chain->count - 1) elements += x->m * x->n;
   }
   return elements;
 }
 
+static int64_t rounds_of(int64_t length, int64_t part) {
+  return (length + part - 1) / part;
+}
+
 /* Returns the instructions of the device's multiprocessors for the batch, of which a lane takes so
- * many for a chain's tiles. */
-static double cost_of(const mmci_group_limits *limits, int64_t batch, int lanes,
-                      uint32_t chain_bytes, double cost, double elements) {
-  const int per_warp = WARP / lanes;
-  const double warp_bytes = (double)per_warp * chain_bytes, warps = ceil((double)batch / per_warp);
-  const double fit = fmin(SM_WARPS, floor(SM_BYTES / warp_bytes)),
-               there = fmin(fit, ceil(warps / limits->multiprocessors));
-  const double waves = ceil(warps / (there * limits->multiprocessors));
-  return waves * (cost + OF_LOAD * ceil(elements / lanes)) * fmax(there, BUSY_WARPS);
+ * many for a chain's tiles. A multiprocessor has room for a warp's chains. */
+static double cost_of(const mmci_group_limits *limits, int64_t batch, int lanes_log2,
+                      uint32_t chain_bytes, double cost, int64_t elements) {
+  const int64_t per_warp = WARP >> lanes_log2, all = limits->multiprocessors;
+  const int64_t fit = SM_BYTES / (per_warp * chain_bytes), warps = rounds_of(batch, per_warp),
+                asked = rounds_of(warps, all), most = fit < SM_WARPS ? fit : SM_WARPS,
+                there = asked < most ? asked : most;
+  const double waves = (double)rounds_of(warps, there * all),
+               busy = (double)there > BUSY_WARPS ? (double)there : BUSY_WARPS;
+  return waves * (cost + OF_LOAD * (double)rounds_of(elements, 1 << lanes_log2)) * busy;
 }
 
 typedef struct layout {
   const mmci_group *chain;
   mmci_place places[MATRICES];
   uint32_t size; /* elements of a chain's part of the arena */
+  tiling tilings[MMCI_PACKS_PRODUCTS][LANES_LOG2_MOST + 1];
 } layout;
 
 static void place_matrices(layout *l) {
@@ -135,8 +119,8 @@ static void fill_product(const layout *l, int s, mmci_packs *out) {
   const mmci_group_product *x = &chain->products[s];
   const mmci_place *a = &l->places[x->left], *b = &l->places[x->right],
                    *to = &l->places[chain->n + s];
-  int height = 1, width = 1;
-  choose_tiles(chain->dtype, x, __builtin_ctz(out->lanes), &height, &width);
+  const tiling *tiling = &l->tilings[s][__builtin_ctz(out->lanes)];
+  const int height = tiling->height, width = tiling->width;
   const int64_t across = parts((uint32_t)x->n, (uint32_t)width);
   out->products[s] =
       (mmci_packs_product){.magic = mmci_arena_magic((uint32_t)across),
@@ -194,18 +178,21 @@ static void fill_steps(const layout *l, mmci_packs *out) {
 bool mmci_packs_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_packs *out) {
   if (!mmci_arena_takes(chain, MMCI_PACKS_PRODUCTS)) return false;
   const size_t stored = mmci_cuda_element_bytes(chain->dtype), bytes = stored < 4 ? 4 : stored;
-  layout l = {.chain = chain};
+  layout l;
+  l.chain = chain;
   place_matrices(&l);
   const size_t most = limits->shared_bytes < BLOCK_BYTES ? limits->shared_bytes : BLOCK_BYTES,
                chain_bytes = l.size * bytes;
   int lanes_log2 = -1;
   double least = INFINITY, costs[LANES_LOG2_MOST + 1] = {0};
-  const double elements = elements_of(chain);
-  for (int s = 0; s < chain->count; s++) add_costs(chain->dtype, &chain->products[s], costs);
+  const int64_t elements = elements_of(chain);
+  for (int s = 0; s < chain->count; s++) {
+    find_tiles(chain->dtype, &chain->products[s], l.tilings[s]);
+    for (int x = 0; x <= LANES_LOG2_MOST; x++) costs[x] += l.tilings[s][x].cost;
+  }
   for (int x = 0; x <= LANES_LOG2_MOST; x++) {
     if (chain_bytes * (size_t)(WARP >> x) > most) continue;
-    const double cost =
-        cost_of(limits, chain->batch, 1 << x, (uint32_t)chain_bytes, costs[x], elements);
+    const double cost = cost_of(limits, chain->batch, x, (uint32_t)chain_bytes, costs[x], elements);
     if (!(cost < least)) continue;
     least = cost;
     lanes_log2 = x;

@@ -1,5 +1,6 @@
 /* rings.c: lays chains out for rings.cu: which size of tiles takes them, where their intermediates
  * lie, and how many warps of a multiprocessor work on them. */
+#include <math.h>
 #include <stdint.h>
 
 #include "device/cuda/group/arena.h"
@@ -209,6 +210,13 @@ static uint32_t elements_of(const mmci_rings_size *size, const mmci_rings *rings
   return mmci_arena_up(most, WORD);
 }
 
+/* Returns the warps of a multiprocessor that work on the batch, where all of them fit. */
+static int64_t most_warps(const mmci_group_limits *limits, const mmci_group *chain,
+                          const mmci_rings_size *size) {
+  const int64_t asked = (chain->batch - 1) / limits->multiprocessors + 1;
+  return asked < size->warps ? asked : size->warps;
+}
+
 static bool lay_out(const mmci_group_limits *limits, const mmci_group *chain, int number,
                     mmci_rings *out) {
   const mmci_rings_size *size = &SIZES[number];
@@ -225,37 +233,43 @@ static bool lay_out(const mmci_group_limits *limits, const mmci_group *chain, in
   out->warp_bytes = SLOTS * GATE_BYTES + elements_of(size, out, places) * ELEMENT_BYTES;
   if (limits->shared_bytes < out->warp_bytes) return false;
   const int64_t fit = (int64_t)(limits->shared_bytes / out->warp_bytes),
-                asked = (chain->batch - 1) / limits->multiprocessors + 1;
-  int64_t warps = fit < size->warps ? fit : size->warps;
-  if (warps > asked) warps = asked;
-  out->warps = (uint8_t)warps;
+                most = most_warps(limits, chain, size);
+  out->warps = (uint8_t)(fit < most ? fit : most);
   return true;
 }
 
-/* Returns the instructions that multiply and read, a chain's, by the warps that share the work. */
-static double cost_of(const mmci_rings *rings) {
-  const mmci_rings_size *size = &SIZES[rings->size];
+/* Returns the instructions that multiply and read, a chain's. */
+static double work_of(const mmci_rings_size *size, const mmci_group *chain) {
   double sum = 0;
-  for (int s = 0; s < rings->count; s++) {
-    const mmci_rings_product *p = &rings->products[s];
-    const int step = p->a_load < 0 ? WORD : size->word;
+  for (int s = 0; s < chain->count; s++) {
+    const mmci_group_product *p = &chain->products[s];
+    const int step = p->left < chain->n ? size->word : WORD;
     const double reads = (double)size->height / step + (double)size->width / size->word;
-    sum += (double)mmci_rings_tiles(size, p->m, p->n) * p->k *
+    sum += (double)mmci_rings_tiles(size, p->m, p->n) * (double)p->k *
            (size->height * size->width + 2 * reads);
   }
-  return sum / rings->warps;
+  return sum;
 }
 
+/* The size is taken whose work, by the warps that share it, is the least. */
 bool mmci_rings_plan(const mmci_group_limits *limits, const mmci_group *chain, int word,
                      mmci_rings *out) {
   if (!is_taken(limits, chain)) return false;
+  double least = (double)INFINITY;
   bool found = false;
   word = word_of(chain, word);
   for (int i = 0; i < (int)(sizeof SIZES / sizeof *SIZES); i++) {
     mmci_rings rings;
-    if (SIZES[i].word > word || !lay_out(limits, chain, i, &rings)) continue;
-    if (!found || cost_of(&rings) < cost_of(out)) *out = rings;
+    if (SIZES[i].word > word) continue;
+    const double work = work_of(&SIZES[i], chain);
+    if (!(work / (double)most_warps(limits, chain, &SIZES[i]) < least) ||
+        !lay_out(limits, chain, i, &rings))
+      continue;
     found = true;
+    if (out == NULL) break;
+    if (!(work / rings.warps < least)) continue;
+    least = work / rings.warps;
+    *out = rings;
   }
   return found;
 }

@@ -47,6 +47,8 @@ static bool is_plain(const mmci_group *chain) {
  * product reads. */
 static bool place_matrices(layout *l) {
   const mmci_group *chain = l->chain;
+  l->size = 0;
+  for (int i = 0; i < chain->n; i++) l->places[i].rows = 0;
   for (int s = 0; s < chain->count; s++) {
     const mmci_group_product *step = &chain->products[s];
     if (step->m == 0 || step->k == 0 || step->n == 0) return false;
@@ -68,30 +70,35 @@ static uint32_t words_of(const place *p) {
 /* Gives each warp a part of one operand to load; larger operands have more parts. */
 static void fill_loads(const layout *l, mmci_single *out) {
   const int n = l->chain->n;
-  uint32_t warps[MMCI_SINGLE_WARPS];
-  for (int i = 0; i < MMCI_SINGLE_WARPS; i++) warps[i] = 1;
+  uint32_t warps[MMCI_SINGLE_WARPS], words[MMCI_SINGLE_WARPS];
+  for (int i = 0; i < n; i++) {
+    warps[i] = 1;
+    words[i] = words_of(&l->places[i]);
+  }
   for (int w = n; w < MMCI_SINGLE_WARPS; w++) {
     int most = 0;
     for (int i = 1; i < n; i++)
-      if (words_of(&l->places[i]) * warps[most] > words_of(&l->places[most]) * warps[i]) most = i;
+      if (words[i] * warps[most] > words[most] * warps[i]) most = i;
     warps[most]++;
   }
   mmci_single_load *load = out->loads;
   for (int i = 0; i < n; i++) {
     const place *p = &l->places[i];
     const int64_t ld = l->chain->forms[i].ld, per_word = (int64_t)(16 / l->element_bytes);
-    for (uint32_t t = 0; t < warps[i]; t++)
-      *load++ = (mmci_single_load){.ld = (int32_t)ld,
-                                   .magic = magic_of(up4(p->cols)),
-                                   .at = (uint16_t)p->at,
-                                   .begin = (uint16_t)(words_of(p) * t / warps[i] * 4),
-                                   .end = (uint16_t)(words_of(p) * (t + 1) / warps[i] * 4),
-                                   .rows = (uint8_t)p->rows,
-                                   .cols = (uint8_t)p->cols,
-                                   .across = (uint8_t)up4(p->cols),
-                                   .pitch = (uint8_t)p->pitch,
-                                   .operand = (uint8_t)i,
-                                   .wide = p->cols % per_word == 0 && ld % per_word == 0};
+    mmci_single_load part = {.ld = (int32_t)ld,
+                             .magic = magic_of(up4(p->cols)),
+                             .at = (uint16_t)p->at,
+                             .rows = (uint8_t)p->rows,
+                             .cols = (uint8_t)p->cols,
+                             .across = (uint8_t)up4(p->cols),
+                             .pitch = (uint8_t)p->pitch,
+                             .operand = (uint8_t)i,
+                             .wide = p->cols % per_word == 0 && ld % per_word == 0};
+    for (uint32_t t = 0; t < warps[i]; t++) {
+      part.begin = part.end;
+      part.end = (uint16_t)(words[i] * (t + 1) / warps[i] * 4);
+      *load++ = part;
+    }
   }
 }
 
@@ -118,12 +125,18 @@ static uint32_t work_of(const mmci_group_product *step) {
  * products than warps. */
 static void fill_turns(const mmci_group *chain, const int *round, int of, mmci_single *out) {
   uint16_t warps[MMCI_SINGLE_PRODUCTS] = {0};
-  for (int w = 0; w < MMCI_SINGLE_WARPS; w++) {
-    int most = -1;
-    for (int s = 0; s < chain->count; s++)
-      if (round[s] == of && (most < 0 || work_of(&chain->products[s]) * warps[most] >
-                                             work_of(&chain->products[most]) * warps[s]))
-        most = s;
+  uint32_t work[MMCI_SINGLE_PRODUCTS];
+  int those[MMCI_SINGLE_PRODUCTS], count = 0;
+  for (int s = 0; s < chain->count; s++) {
+    if (round[s] != of) continue;
+    work[s] = work_of(&chain->products[s]);
+    those[count++] = s;
+  }
+  if (count == 1) warps[those[0]] = MMCI_SINGLE_WARPS;
+  for (int w = 0; w < MMCI_SINGLE_WARPS && count > 1; w++) {
+    int most = those[0];
+    for (int t = 1; t < count; t++)
+      if (work[those[t]] * warps[most] > work[most] * warps[those[t]]) most = those[t];
     warps[most]++;
   }
   uint16_t first = 0;
@@ -163,9 +176,11 @@ static void fill_product(const layout *l, int s, mmci_single_product *p) {
 }
 
 bool mmci_single_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_single *out) {
-  layout l = {.chain = chain, .element_bytes = chain->dtype == MMC_F64 ? 8 : 4};
-  if (!is_plain(chain) || !place_matrices(&l) || l.size * l.element_bytes > limits->shared_bytes)
-    return false;
+  layout l;
+  if (!is_plain(chain)) return false;
+  l.chain = chain;
+  l.element_bytes = chain->dtype == MMC_F64 ? 8 : 4;
+  if (!place_matrices(&l) || l.size * l.element_bytes > limits->shared_bytes) return false;
   *out = (mmci_single){.ldc = chain->ldc,
                        .count = chain->count,
                        .arena_bytes = (uint32_t)(l.size * l.element_bytes)};
