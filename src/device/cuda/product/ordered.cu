@@ -17,6 +17,7 @@ extern "C" {
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/elements.cuh"
+#include "device/cuda/product/ordered_tiles.cuh"
 
 enum { SIDE = 16, THREADS = SIDE * SIDE, QUAD = 4 };
 static const int64_t MOST_BLOCKS = 1 << 20;
@@ -46,14 +47,6 @@ __device__ __forceinline__ uint16_t rounded<mmci_bf16_element>(float sum) {
 
 /* ---- tiles -------------------------------------------------------------------------------------
  */
-
-/* Returns matrix number i of an operand. */
-template <typename Stored>
-static __device__ __forceinline__ const Stored *matrix(const void *data, int64_t i, int64_t stride,
-                                                       bool gathered) {
-  return gathered ? static_cast<const Stored *const *>(data)[i]
-                  : static_cast<const Stored *>(data) + i * stride;
-}
 
 /* Element e of the EACH that a thread brings into a tile: line (of C's rows or columns) and depth,
  * where neighbouring threads read neighbouring elements. */
@@ -117,8 +110,8 @@ __global__ void __launch_bounds__(THREADS,
   for (int64_t at = blockIdx.x; at < tiles * s.batch; at += gridDim.x) {
     const int64_t tile = at % tiles, i = at / tiles, first_row = tile / across * TILE,
                   first_col = tile % across * TILE;
-    const Stored *a = matrix<Stored>(all_a, i, s.a_stride, s.a_gathered),
-                 *b = matrix<Stored>(all_b, i, s.b_stride, s.b_gathered);
+    const Stored *a = mmci_matrix_of<Stored>(all_a, i, s.a_stride, s.a_gathered),
+                 *b = mmci_matrix_of<Stored>(all_b, i, s.b_stride, s.b_gathered);
     Stored *c = all_c + i * s.c_stride;
     Sum sum[PART][PART], a_next_terms[EACH], b_next_terms[EACH];
 #pragma unroll

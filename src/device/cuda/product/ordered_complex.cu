@@ -21,6 +21,7 @@ extern "C" {
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/elements.cuh"
+#include "device/cuda/product/ordered_tiles.cuh"
 #include "device/cuda/tensor_f64.cuh"
 
 enum { WARP = 32, WORD_BYTES = 16 };
@@ -33,14 +34,6 @@ struct ComplexShape {
 
 /* ---- pieces of operands ------------------------------------------------------------------------
  */
-
-/* Returns matrix number i of an operand. */
-template <typename Complex>
-static __device__ __forceinline__ const Complex *matrix(const void *data, int64_t i, int64_t stride,
-                                                        bool gathered) {
-  return gathered ? static_cast<const Complex *const *>(data)[i]
-                  : static_cast<const Complex *>(data) + i * stride;
-}
 
 /* Copies LINES x ACROSS elements, with zeros where there are none. Lines lie step apart, their
  * elements next apart; neighbouring threads read neighbouring elements. */
@@ -246,28 +239,6 @@ struct Block {
   };
 };
 
-/* The matrices of a tile, and where it begins in C. */
-struct Spot {
-  int64_t i, row, col;
-};
-
-template <typename B>
-static __device__ __forceinline__ Spot spot_of(const ComplexShape &s, int64_t at) {
-  int64_t i = at, tile = 0, down = 0;
-  if (s.tiles > 1) {
-    if (((at | s.tiles) >> 32) == 0) {
-      i = (uint32_t)at / (uint32_t)s.tiles;
-      tile = at - i * s.tiles;
-      down = (uint32_t)tile / (uint32_t)s.across;
-    } else {
-      i = at / s.tiles;
-      tile = at % s.tiles;
-      down = tile / s.across;
-    }
-  }
-  return {i, down * B::ROWS, (tile - down * s.across) * B::COLS};
-}
-
 template <typename B>
 __global__ void __launch_bounds__(B::THREADS, B::BLOCKS)
     ordered_complex(const __grid_constant__ ComplexShape s, const void *all_a, const void *all_b,
@@ -285,9 +256,9 @@ __global__ void __launch_bounds__(B::THREADS, B::BLOCKS)
   int64_t coming = blockIdx.x, depth = 0;
   auto fetch_piece = [&](int stage) {
     if (coming < all) {
-      const Spot spot = spot_of<B>(s, coming);
-      const Complex *a = matrix<Complex>(all_a, spot.i, s.a_stride, s.a_gathered),
-                    *b = matrix<Complex>(all_b, spot.i, s.b_stride, s.b_gathered);
+      const mmci_spot spot = mmci_spot_of<B::ROWS, B::COLS>(s.tiles, s.across, coming);
+      const Complex *a = mmci_matrix_of<Complex>(all_a, spot.i, s.a_stride, s.a_gathered),
+                    *b = mmci_matrix_of<Complex>(all_b, spot.i, s.b_stride, s.b_gathered);
       Complex *to = stages + stage * B::STAGE;
       fetch<B::ROWS, B::DEPTH, B::A_PITCH, B::THREADS>(a + spot.row * a_step + depth * a_next,
                                                        a_step, a_next, s.m - spot.row, s.k - depth,
@@ -306,7 +277,7 @@ __global__ void __launch_bounds__(B::THREADS, B::BLOCKS)
   for (int stage = 0; stage < B::STAGES - 1; stage++) fetch_piece(stage);
   int stage = 0;
   for (int64_t at = blockIdx.x; at < all; at += gridDim.x) {
-    const Spot mine = spot_of<B>(s, at);
+    const mmci_spot mine = mmci_spot_of<B::ROWS, B::COLS>(s.tiles, s.across, at);
     const int64_t rows = s.m - mine.row - top, cols = s.n - mine.col - left;
     Complex *c = all_c + mine.i * s.c_stride + (mine.row + top) * s.ldc + mine.col + left;
     typename B::Sums sums = {};
