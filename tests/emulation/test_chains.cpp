@@ -470,7 +470,7 @@ static void test_tensor(mmc_dtype dtype) {
         t.forms[i].ld = t.rows[i];
       }
     if (k % 4 == 0) t.shift[below(n)] = 1 + (int)below(4);
-    if (k % 5 == 0) t.shift[OPERANDS] = 1;
+    if (k % 5 == 0) t.shift[OPERANDS] = 1 + (int)below(4);
     if (plan.make(t, TENSOR)) try_plan(plan, t);
   }
   /* With little memory operands come a product before they are needed, and when they are. */

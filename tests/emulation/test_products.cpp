@@ -16,6 +16,8 @@ extern "C" {
 
 #include "device/cuda/cuda_kernels.h"
 extern "C" {
+#include "base/half.h"
+#include "device/cuda/product/ordered_complex.h"
 #include "device/ref/ref_integer.h"
 #include "device/ref/ref_ordered.h"
 }
@@ -319,6 +321,137 @@ static void try_ordered(uint64_t seed) {
   expect(right && c.bytes == expected.bytes, "a settled result", g.dtype, g.m, g.k, g.n, seed);
 }
 
+/* Matrices of a batch in one array, a stride apart or found by their addresses; what lies beside
+ * their elements is NaN. */
+struct Stack {
+  Matrix like;
+  size_t shift; /* bytes before the first of them */
+  std::vector<unsigned char> bytes;
+  std::vector<const void *> addresses;
+
+  Stack(mmc_dtype dtype, int64_t rows, int64_t cols, int64_t batch, mmci_form *form,
+        uint64_t *random)
+      : like(dtype, rows, cols, *form) {
+    const size_t size = dtype_facts[dtype].size;
+    form->stride =
+        (form->trans ? cols : rows) * form->ld + random_below(random, 3) * random_below(random, 5);
+    shift = random_below(random, 3) == 0 ? dtype_facts[dtype].real_size : 0;
+    bytes.assign(shift + (size_t)(batch * form->stride + 1) * size, 0xff);
+    for (int64_t i = 0; i < batch; i++) {
+      like.fill(random);
+      memcpy(at(i, *form), like.bytes.data(), like.bytes.size() - size);
+    }
+    /* These are in another order than the matrices. */
+    for (int64_t i = 0; i < batch && form->gathered; i++)
+      addresses.push_back(at(batch - 1 - i, *form));
+  }
+  unsigned char *at(int64_t i, const mmci_form &form) {
+    return bytes.data() + shift + (size_t)(i * form.stride) * dtype_facts[like.dtype].size;
+  }
+  const void *data(const mmci_form &form) {
+    return form.gathered ? (const void *)addresses.data() : at(0, form);
+  }
+  const void *matrix(int64_t i, const mmci_form &form) {
+    return form.gathered ? addresses[(size_t)i] : at(i, form);
+  }
+};
+
+/* Computes a product of 16 bits as tensor cores do: 16 exact products at a time to a sum in f32. */
+static void sum_by_sixteens(const mmci_gemm &g, const void *a, const void *b, unsigned char *c) {
+  enum { STEP = 16, BYTES = 2 };
+  const bool is_f16 = g.dtype == MMC_F16;
+  const auto read = [&](const void *x, int64_t at) {
+    return element_read(g.dtype, static_cast<const unsigned char *>(x) + at * BYTES).re;
+  };
+  for (int64_t r = 0; r < g.m; r++)
+    for (int64_t q = 0; q < g.n; q++) {
+      unsigned char *to = c + (r * g.ldc + q) * BYTES;
+      float sum = g.accumulate ? (float)read(to, 0) : 0;
+      for (int64_t k = 0; k < g.k; k += STEP) {
+        double all = sum;
+        for (int64_t d = k; d < k + STEP && d < g.k; d++)
+          all += read(a, g.a.trans ? d * g.a.ld + r : r * g.a.ld + d) *
+                 read(b, g.b.trans ? q * g.b.ld + d : d * g.b.ld + q);
+        sum = (float)all;
+      }
+      uint16_t bits = is_f16 ? mmci_f16_round(sum) : mmci_bf16_round(sum);
+      if (sum != sum) bits = is_f16 ? 0x7e00 : 0x7fc0;
+      if ((bits & 0x7fff) == 0) bits = 0;
+      memcpy(to, &bits, BYTES);
+    }
+}
+
+static int tiles_taken[2];
+
+/* Products and batches whose pieces are copied ahead, complex ones by large tiles and small ones,
+ * and those of 16 bits, have the bits of their definition, whatever the addresses of their matrices
+ * are multiples of. */
+static void try_ordered_stacks(uint64_t seed) {
+  static const int PROCESSORS[] = {1, 2, 5, 40};
+  static const double ODD[] = {0.0, -0.0, 1e-310, -1e-41, 3e38, -1e300, 1, INFINITY, NAN};
+  uint64_t random = seed;
+  mmci_gemm g = {};
+  mmci_error error = {};
+  static const mmc_dtype DTYPES_AHEAD[] = {MMC_C64, MMC_C128, MMC_F16, MMC_BF16};
+  g.dtype = DTYPES_AHEAD[random_below(&random, 4)];
+  const bool is_complex = mmci_dtype_is_complex(g.dtype);
+  g.precision = MMCI_REPRODUCIBLE;
+  g.m = 1 + random_size(&random);
+  g.k = random_size(&random);
+  g.n = 1 + random_size(&random);
+  g.batch = 1 + random_below(&random, 4);
+  g.a = random_form(&random, g.m, g.k);
+  g.b = random_form(&random, g.k, g.n);
+  for (mmci_form *form : {&g.a, &g.b}) /* lines are multiples of any word, half of the time */
+    if (random_below(&random, 2) == 0) form->ld = (form->ld + 7) / 8 * 8;
+  if (random_below(&random, 2) == 0) {
+    const int64_t word = INT64_C(1) << random_below(&random, 4);
+    g.m = (g.m + word - 1) / word * word, g.k = (g.k + word - 1) / word * word;
+    g.n = (g.n + word - 1) / word * word;
+    g.a.ld = (g.a.trans ? g.m : g.k) + word * random_below(&random, 3);
+    g.b.ld = (g.b.trans ? g.k : g.n) + word * random_below(&random, 3);
+    if (g.a.ld == 0) g.a.ld = 1;
+    if (g.b.ld == 0) g.b.ld = 1;
+  }
+  g.a.gathered = random_below(&random, 4) == 0;
+  g.b.gathered = random_below(&random, 4) == 0;
+  g.ldc = g.n + random_below(&random, 5);
+  g.accumulate = random_below(&random, 3) == 0;
+  g.turned = random_below(&random, 2) == 0;
+  mmci_form plain = {};
+  plain.ld = g.ldc;
+  Stack a(g.dtype, g.m, g.k, g.batch, &g.a, &random), b(g.dtype, g.k, g.n, g.batch, &g.b, &random),
+      c(g.dtype, g.m, g.n, g.batch, &plain, &random);
+  g.c_stride = plain.stride;
+  const size_t size = dtype_facts[g.dtype].size;
+  for (int64_t t = random_below(&random, 3) * random_below(&random, 8); t > 0 && g.k > 0; t--) {
+    const int64_t row = random_below(&random, g.m), col = random_below(&random, g.k);
+    const element odd = {ODD[random_below(&random, 9)], ODD[random_below(&random, 9)]};
+    element_write(g.dtype,
+                  a.at(random_below(&random, g.batch), g.a) +
+                      (size_t)(g.a.trans ? col * g.a.ld + row : row * g.a.ld + col) * size,
+                  odd);
+  }
+  std::vector<unsigned char> expected = c.bytes;
+  mmci_gemm one = g;
+  one.batch = 1;
+  one.a.gathered = one.b.gathered = false;
+  for (int64_t i = 0; i < g.batch; i++) {
+    unsigned char *to = expected.data() + (c.at(i, plain) - c.bytes.data());
+    if (is_complex)
+      mmci_ref_ordered(&one, a.matrix(i, g.a), b.matrix(i, g.b), to);
+    else
+      sum_by_sixteens(one, a.matrix(i, g.a), b.matrix(i, g.b), to);
+  }
+  mmci_emulation().multiprocessors = PROCESSORS[random_below(&random, 4)];
+  if (is_complex)
+    tiles_taken[mmci_ordered_complex_is_large(&g, mmci_emulation().multiprocessors)]++;
+  const bool right = (is_complex ? mmci_cuda_ordered_complex : mmci_cuda_ordered_half)(
+                         nullptr, &g, a.data(g.a), b.data(g.b), c.at(0, plain), &error) == MMC_OK;
+  mmci_emulation().multiprocessors = 2;
+  expect(right && c.bytes == expected, "a reproducible batch", g.dtype, g.m, g.k, g.n, seed);
+}
+
 /* Results without gaps, of any bits: zeros become +0, and NaN the positive quiet one. */
 static void try_settle(uint64_t seed) {
   static const struct {
@@ -418,11 +551,14 @@ int main(int argc, char **argv) {
     try_thin(seed + (uint64_t)t);
     try_integers(seed + (uint64_t)t);
     try_ordered(seed + (uint64_t)t);
+    try_ordered_stacks(seed + (uint64_t)t);
     try_settle(seed + (uint64_t)t);
     try_checked(seed + (uint64_t)t);
     try_copy(seed + (uint64_t)t);
     try_resize(seed + (uint64_t)t);
   }
+  expect(tiles_taken[0] >= CASES / 20 && tiles_taken[1] >= CASES / 20, "tiles of either size",
+         MMC_C64, 0, 0, 0, seed);
   printf("%d checks, %d failed\n", checks, failures);
   return failures == 0 ? 0 : 1;
 }

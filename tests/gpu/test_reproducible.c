@@ -363,6 +363,17 @@ static void tests(const target *on) {
     gemm.turned = random_below(&random, 2) == 0;
     try_product(on, queue, gemm, 5, &random);
   }
+  /* Complex batches of few and of many tiles, and lines that are no multiples of 16 bytes. */
+  for (int round = 0; round < (on->small ? 8 : 60); round++) {
+    mmci_gemm gemm = {.dtype = round % 2 == 0 ? MMC_C64 : MMC_C128,
+                      .m = 1 + random_below(&random, 140),
+                      .k = 1 + random_below(&random, 100),
+                      .n = 1 + random_below(&random, 140),
+                      .batch = 1 + random_below(&random, on->small ? 10 : 400)};
+    gemm.accumulate = random_below(&random, 4) == 0;
+    gemm.turned = random_below(&random, 2) == 0;
+    try_product(on, queue, gemm, 8, &random);
+  }
   /* These are large enough for every kernel that takes part. */
   for (int round = 0; round < (on->small ? 0 : 16); round++) {
     const mmci_gemm gemm = {.dtype = dtypes[round % 5 == 4 ? 4 + round / 5 % 2 : round % 5],

@@ -46,6 +46,10 @@ mmc_status mmci_cuda_climb(cudaStream_t stream, mmc_dtype dtype, bool has_cluste
 mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
                                      const void *b, void *c, mmci_error *error);
 
+/* Does the same with complex products alone. */
+mmc_status mmci_cuda_ordered_complex(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
+                                     const void *b, void *c, mmci_error *error);
+
 /* Writes B of a product of c64 or c128 to `to`, 2k lines of 2n reals, ld reals apart: each row, and
  * the same times i. */
 mmc_status mmci_cuda_spread(cudaStream_t stream, const mmci_gemm *gemm, const void *b, void *to,

@@ -153,8 +153,9 @@ mmc_status mmci_packs_launch(cudaStream_t stream, const mmci_group_limits *limit
 
 /* ---- tensor ---------------------------------------------------------------------------------- */
 
-/* An operand that is copied to the arena as it is stored, lines x length, with zeros up to
- * multiples of 16 both ways, so many elements at once; single ones are written eight at once. */
+/* An operand that is copied to the arena as it is stored, lines x length, so many elements at once;
+ * single ones are written eight at once. Lines have zeros up to a multiple of 16, and there are
+ * lines of zeros up to one where lines are terms of a product. */
 typedef struct mmci_tensor_load {
   const void *data;
   int64_t ld, stride;
@@ -162,6 +163,7 @@ typedef struct mmci_tensor_load {
   uint32_t at, words; /* the operand's place in elements, and how many words are written */
   uint16_t lines, length, across, pitch; /* across: words of a line, padded */
   uint8_t operand, gathered, word;       /* word: 8, 4, 2 or 1 elements */
+  bool has_terms;                        /* its lines are terms */
 } mmci_tensor_load;
 
 /* Where an operand of a product lies: so many elements from one 16 rows (of A) or columns (of B) to
@@ -190,7 +192,7 @@ typedef struct mmci_tensor {
   bool c_gathered, late;           /* late: operands are loaded when they are needed */
   bool in_order;                   /* the result is a reproducible one */
   bool small;                      /* no strip is wider than two tiles */
-  uint8_t c_word;                  /* elements that are written at once: 8 or 1 */
+  uint8_t c_word;                  /* elements that are written at once: 8, 4, 2 or 1 */
   uint8_t count, loads_first, loads;
   uint8_t groups;   /* a block works on so many chains at a time */
   uint16_t threads; /* threads of a group, a multiple of 32 */

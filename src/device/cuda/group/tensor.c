@@ -1,6 +1,7 @@
 /* tensor.c: lays chains out for tensor.cu: where matrices lie in shared memory, when operands are
  * loaded, and how strips of products are spread over warps. Matrices keep the form in which they
- * are stored, because tensor cores read either; they have zeros up to multiples of 16 both ways. */
+ * are stored, because tensor cores read either; they have zeros up to multiples of 16 terms. What
+ * is beyond the last row of A or column of B makes only sums that are not taken. */
 #include <stdint.h>
 
 #include "device/cuda/element_bytes.h"
@@ -141,7 +142,15 @@ static void set_word(mmci_tensor_load *load, int word) {
   load->word = (uint8_t)word;
   load->across = (uint16_t)across;
   load->magic = mmci_arena_magic(across);
-  load->words = up16(load->lines) * across;
+  load->words = (load->has_terms ? up16(load->lines) : load->lines) * across;
+}
+
+/* Says whether the lines of an operand, as it is stored, are terms of a product. */
+static bool has_terms(const mmci_group *chain, int operand) {
+  const bool trans = chain->forms[operand].trans;
+  for (int s = 0; s < chain->count; s++)
+    if ((trans ? chain->products[s].left : chain->products[s].right) == operand) return true;
+  return false;
 }
 
 static void fill_load(const layout *l, int operand, mmci_tensor *out) {
@@ -155,7 +164,8 @@ static void fill_load(const layout *l, int operand, mmci_tensor *out) {
                              .length = (uint16_t)(form->trans ? p->rows : p->cols),
                              .pitch = (uint16_t)p->pitch,
                              .operand = (uint8_t)operand,
-                             .gathered = form->gathered};
+                             .gathered = form->gathered,
+                             .has_terms = has_terms(l->chain, operand)};
   set_word(load, form->gathered ? 1 : word_of(load->length, form->ld, form->stride));
 }
 
@@ -185,9 +195,7 @@ static void fill_steps(const layout *l, mmci_tensor *out) {
   const mmci_place *result = &l->places[chain->n + chain->count - 1];
   out->c_at = result->at;
   out->c_pitch = (uint16_t)result->pitch;
-  const bool wide =
-      !chain->c_gathered && word_of(result->cols, chain->ldc, chain->c_stride) == WORD;
-  set_c_word(out, wide ? WORD : 1);
+  set_c_word(out, chain->c_gathered ? 1 : word_of(result->cols, chain->ldc, chain->c_stride));
 }
 
 bool mmci_tensor_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_tensor *out) {
@@ -226,5 +234,6 @@ void mmci_tensor_bind(mmci_tensor *tensor, const void *const *operands, void *c)
     if (word != load->word) set_word(load, word);
   }
   tensor->c = c;
-  if (tensor->c_word > 1 && word_at(c, WORD) != WORD) set_c_word(tensor, 1);
+  const int word = tensor->c_gathered ? 1 : word_at(c, tensor->c_word);
+  if (word != tensor->c_word) set_c_word(tensor, word);
 }

@@ -2,10 +2,10 @@
  * of any shapes, forms and order, by tensor cores: a group of warps takes a chain at a time, loads
  * its operands while it multiplies, and writes the result once.
  *
- * Layout operands lie in the arena as they are stored, with zeros up to multiples of 16 both ways;
- *        rows begin in different banks
+ * Layout operands lie in the arena as they are stored, with zeros up to multiples of 16 terms; rows
+ *        begin in different banks
  * Launch a 1-D grid that strides over the batch; groups of whole warps
- * Traffic each operand read once, the result written once, 16 bytes at a time where rows allow it
+ * Traffic each operand read once, the result written once, up to 16 bytes at a time, as rows allow
  * Idea   over general.cu: m16n8k16 products with sums in f32, and ldmatrix, which turns operands as
  *        it reads them; a warp computes a strip of 16 rows and up to 64 columns. Sums are those of
  *        ordered_half.cu: 16 products at a time, from the first k to the last */
@@ -84,31 +84,54 @@ static __device__ __forceinline__ uint32_t result_of(uint32_t pair, bool in_orde
                   : pair;
 }
 
-template <typename Element>
-static __device__ __forceinline__ void store_result(const mmci_tensor &t, int64_t chain,
-                                                    const uint16_t *arena, uint32_t thread,
-                                                    uint32_t threads) {
+/* Writes PAIRS of elements at once. */
+template <typename Element, int PAIRS>
+static __device__ __forceinline__ void store_words(const mmci_tensor &t, uint16_t *c,
+                                                   const uint16_t *arena, uint32_t thread,
+                                                   uint32_t threads) {
+  struct alignas(4 * PAIRS) Word {
+    uint32_t pair[PAIRS];
+  };
   const uint32_t words = t.c_words, magic = t.c_magic, across = t.c_across, pitch = t.c_pitch;
   const int64_t ldc = t.ldc;
-  uint16_t *c = t.c_gathered ? static_cast<uint16_t *const *>(t.c)[chain]
-                             : static_cast<uint16_t *>(t.c) + chain * t.c_stride;
-  arena += t.c_at;
-  if (t.c_word == HALF) {
-    for (uint32_t x = thread; x < words; x += threads) {
-      const uint32_t line = quotient(x, magic), at = (x - line * across) * HALF;
-      uint4 word = *reinterpret_cast<const uint4 *>(arena + line * pitch + at);
-      word.x = result_of<Element>(word.x, t.in_order);
-      word.y = result_of<Element>(word.y, t.in_order);
-      word.z = result_of<Element>(word.z, t.in_order);
-      word.w = result_of<Element>(word.w, t.in_order);
-      *reinterpret_cast<uint4 *>(c + line * ldc + at) = word;
-    }
-    return;
+  for (uint32_t x = thread; x < words; x += threads) {
+    const uint32_t line = quotient(x, magic), at = (x - line * across) * (2 * PAIRS);
+    Word word = *reinterpret_cast<const Word *>(arena + line * pitch + at);
+#pragma unroll
+    for (int p = 0; p < PAIRS; p++) word.pair[p] = result_of<Element>(word.pair[p], t.in_order);
+    *reinterpret_cast<Word *>(c + line * ldc + at) = word;
   }
+}
+
+template <typename Element>
+static __device__ __forceinline__ void store_elements(const mmci_tensor &t, uint16_t *c,
+                                                      const uint16_t *arena, uint32_t thread,
+                                                      uint32_t threads) {
+  const uint32_t words = t.c_words, magic = t.c_magic, across = t.c_across, pitch = t.c_pitch;
+  const int64_t ldc = t.ldc;
 #pragma unroll 2
   for (uint32_t x = thread; x < words; x += threads) {
     const uint32_t line = quotient(x, magic), at = x - line * across;
     c[line * ldc + at] = (uint16_t)result_of<Element>(arena[line * pitch + at], t.in_order);
+  }
+}
+
+template <typename Element>
+static __device__ __forceinline__ void store_result(const mmci_tensor &t, int64_t chain,
+                                                    const uint16_t *arena, uint32_t thread,
+                                                    uint32_t threads) {
+  uint16_t *c = t.c_gathered ? static_cast<uint16_t *const *>(t.c)[chain]
+                             : static_cast<uint16_t *>(t.c) + chain * t.c_stride;
+  arena += t.c_at;
+  switch (t.c_word) {
+    case 8:
+      return store_words<Element, 4>(t, c, arena, thread, threads);
+    case 4:
+      return store_words<Element, 2>(t, c, arena, thread, threads);
+    case 2:
+      return store_words<Element, 1>(t, c, arena, thread, threads);
+    default:
+      return store_elements<Element>(t, c, arena, thread, threads);
   }
 }
 

@@ -1,7 +1,8 @@
 /* ordered.cu: computes any product or batch as MMCI_REPRODUCIBLE says: each element of C is one
  * chain of fused multiply-adds from the first k to the last, in one thread, so that neither the
  * tile nor the grid matters. What follows after the last k is +0 times +0, which changes no sum but
- * the sign of zeros; results have +0 and NaN without a payload.
+ * the sign of zeros; results have +0 and NaN without a payload. Complex products go on to
+ * ordered_complex.cu.
  *
  * Layout any forms, sizes and leading dimensions in 64 bits; edges guarded
  * Launch a 1-D grid that strides over the tiles, 256 threads, PART x PART elements of C each, 16
@@ -16,37 +17,18 @@ extern "C" {
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/elements.cuh"
+#include "device/cuda/product/ordered_tiles.cuh"
 
 enum { SIDE = 16, THREADS = SIDE * SIDE, QUAD = 4 };
 static const int64_t MOST_BLOCKS = 1 << 20;
 
 struct OrderedShape {
   int64_t m, k, n, lda, ldb, ldc, batch, a_stride, b_stride, c_stride;
-  bool a_trans, a_conj, a_gathered, b_trans, b_conj, b_gathered, accumulate;
+  bool a_trans, a_gathered, b_trans, b_gathered, accumulate;
 };
 
 /* ---- sums --------------------------------------------------------------------------------------
  */
-
-static __device__ __forceinline__ float fuse(float a, float b, float sum) {
-  return fmaf(a, b, sum);
-}
-static __device__ __forceinline__ double fuse(double a, double b, double sum) {
-  return fma(a, b, sum);
-}
-
-/* TURNED says that C is the transposed result, whose left operand is b. */
-template <bool TURNED, typename Real>
-static __device__ __forceinline__ void add_term(Real &sum, Real a, Real b) {
-  sum = fuse(a, b, sum);
-}
-template <bool TURNED, typename Real>
-static __device__ __forceinline__ void add_term(mmci_complex<Real> &sum, mmci_complex<Real> a,
-                                                mmci_complex<Real> b) {
-  sum.re = fuse(-a.im, b.im, fuse(a.re, b.re, sum.re));
-  sum.im = TURNED ? fuse(a.re, b.im, fuse(a.im, b.re, sum.im))
-                  : fuse(a.im, b.re, fuse(a.re, b.im, sum.im));
-}
 
 /* Rounds a sum; a NaN of 16 bits is positive and quiet, too, whatever the conversion makes of it.
  */
@@ -66,14 +48,6 @@ __device__ __forceinline__ uint16_t rounded<mmci_bf16_element>(float sum) {
 /* ---- tiles -------------------------------------------------------------------------------------
  */
 
-/* Returns matrix number i of an operand. */
-template <typename Stored>
-static __device__ __forceinline__ const Stored *matrix(const void *data, int64_t i, int64_t stride,
-                                                       bool gathered) {
-  return gathered ? static_cast<const Stored *const *>(data)[i]
-                  : static_cast<const Stored *>(data) + i * stride;
-}
-
 /* Element e of the EACH that a thread brings into a tile: line (of C's rows or columns) and depth,
  * where neighbouring threads read neighbouring elements. */
 template <int TILE, int DEPTH>
@@ -86,7 +60,7 @@ static __device__ __forceinline__ void spot(int e, bool along_lines, int *line, 
 /* Loads what a thread brings, with zeros outside; step and next are those of lines and depth. */
 template <typename Element, int TILE, int DEPTH>
 static __device__ __forceinline__ void load_tile(const typename Element::Stored *from, int64_t step,
-                                                 int64_t next, bool conj, int64_t lines, int64_t k,
+                                                 int64_t next, int64_t lines, int64_t k,
                                                  int64_t first, int64_t begin,
                                                  typename Element::Sum *to) {
 #pragma unroll
@@ -95,7 +69,7 @@ static __device__ __forceinline__ void load_tile(const typename Element::Stored 
     spot<TILE, DEPTH>(e, step == 1, &line, &depth);
     typename Element::Sum value = {};
     if (first + line < lines && begin + depth < k)
-      value = Element::read(from[(first + line) * step + (begin + depth) * next], conj);
+      value = Element::read(from[(first + line) * step + (begin + depth) * next], false);
     to[e] = value;
   }
 }
@@ -115,11 +89,11 @@ static __device__ __forceinline__ void store_tile(const Sum *from, bool along_li
  * have, so that what neighbouring threads read at once lies in different banks. */
 template <typename Sum>
 static __device__ __forceinline__ int place(int lane, int p) {
-  constexpr int NEAR = sizeof(Sum) < 16 ? 16 / (int)sizeof(Sum) : 1;
+  constexpr int NEAR = 16 / (int)sizeof(Sum);
   return p / NEAR * NEAR * SIDE + lane * NEAR + p % NEAR;
 }
 
-template <typename Element, int PART, int DEPTH, bool TURNED>
+template <typename Element, int PART, int DEPTH>
 __global__ void __launch_bounds__(THREADS,
                                   (PART * PART * sizeof(typename Element::Sum) > 128 ? 1 : 2))
     ordered_product(OrderedShape s, const void *all_a, const void *all_b,
@@ -136,8 +110,8 @@ __global__ void __launch_bounds__(THREADS,
   for (int64_t at = blockIdx.x; at < tiles * s.batch; at += gridDim.x) {
     const int64_t tile = at % tiles, i = at / tiles, first_row = tile / across * TILE,
                   first_col = tile % across * TILE;
-    const Stored *a = matrix<Stored>(all_a, i, s.a_stride, s.a_gathered),
-                 *b = matrix<Stored>(all_b, i, s.b_stride, s.b_gathered);
+    const Stored *a = mmci_matrix_of<Stored>(all_a, i, s.a_stride, s.a_gathered),
+                 *b = mmci_matrix_of<Stored>(all_b, i, s.b_stride, s.b_gathered);
     Stored *c = all_c + i * s.c_stride;
     Sum sum[PART][PART], a_next_terms[EACH], b_next_terms[EACH];
 #pragma unroll
@@ -148,19 +122,17 @@ __global__ void __launch_bounds__(THREADS,
         sum[p][q] = Sum{};
         if (s.accumulate && r < s.m && t < s.n) sum[p][q] = Element::read(c[r * s.ldc + t], false);
       }
-    load_tile<Element, TILE, DEPTH>(a, a_step, a_next, s.a_conj, s.m, s.k, first_row, 0,
-                                    a_next_terms);
-    load_tile<Element, TILE, DEPTH>(b, b_step, b_next, s.b_conj, s.n, s.k, first_col, 0,
-                                    b_next_terms);
+    load_tile<Element, TILE, DEPTH>(a, a_step, a_next, s.m, s.k, first_row, 0, a_next_terms);
+    load_tile<Element, TILE, DEPTH>(b, b_step, b_next, s.n, s.k, first_col, 0, b_next_terms);
     for (int64_t depth = 0; depth < s.k; depth += DEPTH) {
       store_tile<Sum, TILE, DEPTH>(a_next_terms, a_step == 1, a_tile);
       store_tile<Sum, TILE, DEPTH>(b_next_terms, b_step == 1, b_tile);
       __syncthreads();
       if (depth + DEPTH < s.k) {
-        load_tile<Element, TILE, DEPTH>(a, a_step, a_next, s.a_conj, s.m, s.k, first_row,
-                                        depth + DEPTH, a_next_terms);
-        load_tile<Element, TILE, DEPTH>(b, b_step, b_next, s.b_conj, s.n, s.k, first_col,
-                                        depth + DEPTH, b_next_terms);
+        load_tile<Element, TILE, DEPTH>(a, a_step, a_next, s.m, s.k, first_row, depth + DEPTH,
+                                        a_next_terms);
+        load_tile<Element, TILE, DEPTH>(b, b_step, b_next, s.n, s.k, first_col, depth + DEPTH,
+                                        b_next_terms);
       }
 #pragma unroll 2
       for (int d = 0; d < DEPTH; d++) {
@@ -173,7 +145,7 @@ __global__ void __launch_bounds__(THREADS,
 #pragma unroll
         for (int p = 0; p < PART; p++)
 #pragma unroll
-          for (int q = 0; q < PART; q++) add_term<TURNED>(sum[p][q], left[p], right[q]);
+          for (int q = 0; q < PART; q++) mmci_fuse_product(sum[p][q], left[p], right[q]);
       }
       __syncthreads();
     }
@@ -190,16 +162,15 @@ __global__ void __launch_bounds__(THREADS,
 /* ---- launches ----------------------------------------------------------------------------------
  */
 
-template <typename Element, int PART, int DEPTH, bool TURNED = false>
+template <typename Element, int PART, int DEPTH>
 static mmc_status launch_ordered(cudaStream_t stream, const OrderedShape &s, const void *a,
                                  const void *b, void *c, mmci_error *error) {
   constexpr int64_t TILE = SIDE * PART;
   const int64_t tiles = (s.m + TILE - 1) / TILE * ((s.n + TILE - 1) / TILE) * s.batch;
   if (tiles == 0) return MMC_OK;
   const unsigned blocks = (unsigned)(tiles < MOST_BLOCKS ? tiles : MOST_BLOCKS);
-  MMCI_CUDA_TRY(mmci_launch(ordered_product<Element, PART, DEPTH, TURNED>, dim3(blocks),
-                            dim3(THREADS), 0, stream, s, a, b,
-                            static_cast<typename Element::Stored *>(c)));
+  MMCI_CUDA_TRY(mmci_launch(ordered_product<Element, PART, DEPTH>, dim3(blocks), dim3(THREADS), 0,
+                            stream, s, a, b, static_cast<typename Element::Stored *>(c)));
   return MMC_OK;
 }
 
@@ -210,14 +181,6 @@ static mmc_status launch_either(cudaStream_t stream, const OrderedShape &s, cons
   enum { MANY = 1 << 21 };
   return s.batch * s.m * s.n >= MANY ? launch_ordered<Element, LARGE, 16>(stream, s, a, b, c, error)
                                      : launch_ordered<Element, QUAD, 16>(stream, s, a, b, c, error);
-}
-
-template <typename Real, int DEPTH>
-static mmc_status launch_complex(cudaStream_t stream, const OrderedShape &s, bool turned,
-                                 const void *a, const void *b, void *c, mmci_error *error) {
-  typedef mmci_complex_element<Real> Element;
-  return turned ? launch_ordered<Element, QUAD, DEPTH, true>(stream, s, a, b, c, error)
-                : launch_ordered<Element, QUAD, DEPTH>(stream, s, a, b, c, error);
 }
 
 extern "C" mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_gemm *gemm,
@@ -235,10 +198,8 @@ extern "C" mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_
                           y.stride,
                           gemm->c_stride,
                           x.trans,
-                          x.conj,
                           x.gathered,
                           y.trans,
-                          y.conj,
                           y.gathered,
                           gemm->accumulate};
   switch (gemm->dtype) {
@@ -247,9 +208,8 @@ extern "C" mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_
     case MMC_F64:
       return launch_either<mmci_real_element<double>, 4>(stream, s, a, b, c, error);
     case MMC_C64:
-      return launch_complex<float, 16>(stream, s, gemm->turned, a, b, c, error);
     case MMC_C128:
-      return launch_complex<double, 8>(stream, s, gemm->turned, a, b, c, error);
+      return mmci_cuda_ordered_complex(stream, gemm, a, b, c, error);
     case MMC_F16:
       return launch_either<mmci_f16_element, 8>(stream, s, a, b, c, error);
     case MMC_BF16:

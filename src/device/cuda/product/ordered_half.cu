@@ -3,228 +3,356 @@
  * rounded once. What follows after the last k is zero times zero.
  *
  * Layout any forms, sizes and leading dimensions in 64 bits; edges guarded
- * Launch a 1-D grid that strides over the tiles of 64 x 64, 128 threads: a warp has 32 x 32; the
- *        next 32 terms are loaded while others are multiplied
- * Traffic 2mkn flops; reads mk ceil(n/64) + kn ceil(m/64) elements */
-extern "C" {
-#include "base/status.h"
-}
-#include "device/cuda/launch.cuh"
+ * Launch a 1-D grid of as many blocks as multiprocessors hold, 128 threads; a block goes on from
+ *        tile to tile of 64 x 64, and loads STAGES - 1 pieces of DEPTH terms ahead, those of its
+ *        next tile among them; a warp has 32 x 32
+ * Traffic 2mkn flops; reads mk ceil(n/64) + kn ceil(m/64) elements
+ * Idea   operands lie in shared memory as they are stored, and ldmatrix turns them. They are copied
+ *        past registers, as many bytes at once as lines are multiples of; lines of odd elements are
+ *        read into registers before a piece is multiplied and written after it */
+#include "device/cuda/group/tensor_math.cuh"
 
-#include "device/cuda/cuda_check.h"
 #include "device/cuda/cuda_kernels.h"
-#include "device/cuda/elements.cuh"
+#include "device/cuda/product/ordered_tiles.cuh"
 
 enum {
   TILE = 64,
   DEPTH = 32,
+  STAGES = 3,
+  WARP = 32,
   THREADS = 128,
+  BLOCKS = 4,
   WARP_TILE = 32,
-  STEP = 16,        /* products that tensor cores add up at once */
-  LINE = DEPTH + 8, /* words of lines lie in different banks */
-  EACH = TILE * DEPTH / THREADS,
-  ROW_BLOCKS = WARP_TILE / 16,
-  COL_BLOCKS = WARP_TILE / 8
+  STEP = 16, /* terms, rows and columns that are read at once */
+  HALF = 8,
+  PARTS = WARP_TILE / STEP,
+  GAP = 8, /* elements between lines, so that they begin in different banks */
+  OPERAND = TILE * (DEPTH + GAP),
+  PAIRS = TILE * DEPTH / 2 / THREADS /* that a thread brings of an operand */
 };
-static const int64_t MOST_BLOCKS = 1 << 20;
+static_assert(OPERAND >= DEPTH * (TILE + GAP), "an operand fits in either form");
+
+/* An operand: how it is stored, and how many elements of its lines may be copied at once. Lines are
+ * terms of a product where it is A and transposed, or B and not. */
+struct HalfOperand {
+  int64_t ld, stride;
+  int word;
+  bool has_terms, gathered;
+};
 
 struct HalfShape {
-  int64_t m, k, n, lda, ldb, ldc, batch, a_stride, b_stride, c_stride;
-  bool a_trans, a_gathered, b_trans, b_gathered, accumulate;
+  int64_t m, k, n, ldc, batch, c_stride, tiles, across;
+  HalfOperand a, b;
+  bool accumulate, has_pairs; /* C is written two elements at once */
 };
 
-/* ---- one sum of tensor cores -------------------------------------------------------------------
+/* ---- pieces of operands ------------------------------------------------------------------------
  */
 
-/* Adds a b to sum: 16 x 16 by 16 x 8. Lane 4 g + t holds rows g and g + 8 of A and C, columns 2 t,
- * 2 t + 1, 2 t + 8 and 2 t + 9 of A, the same rows and column g of B, columns 2 t, 2 t + 1 of C. */
-template <typename Element>
-static __device__ __forceinline__ void multiply(float (&sum)[4], const uint32_t (&a)[4],
-                                                const uint32_t (&b)[2]) {
-#ifdef MMCI_EMULATE_CUDA
-  enum { WARP = 32, WARPS = THREADS / WARP };
-  static uint32_t left[WARPS][WARP][4], right[WARPS][WARP][2];
-  const unsigned rank = mmci_emulation_rank(), warp = rank / WARP, lane = rank % WARP;
-  for (int i = 0; i < 4; i++) left[warp][lane][i] = a[i];
-  for (int i = 0; i < 2; i++) right[warp][lane][i] = b[i];
-  __syncwarp();
-  for (unsigned e = 0; e < 4; e++) {
-    const unsigned g = lane / 4, col = 2 * (lane % 4) + e % 2;
-    double all = sum[e];
-    for (unsigned k = 0; k < STEP; k++) {
-      const unsigned t = k % 8 / 2, high = k / 8, shift = 16 * (k % 2);
-      const uint16_t x = (uint16_t)(left[warp][4 * g + t][2 * high + e / 2] >> shift),
-                     y = (uint16_t)(right[warp][4 * col + t][high] >> shift);
-      all += (double)Element::read(x, false) * (double)Element::read(y, false);
-    }
-    sum[e] = (float)all;
+/* TILE x DEPTH elements of an operand, in lines as it is stored, of which so many are there. */
+struct Piece {
+  const uint16_t *from;
+  int64_t ld;
+  int lines, length;
+  bool has_terms;
+};
+
+static __device__ __forceinline__ int at_most(int64_t count, int most) {
+  return count < most ? (int)count : most;
+}
+
+/* Returns the piece that begins at an element of C's rows or columns, of so many, and at a term. */
+static __device__ __forceinline__ Piece piece_of(const HalfOperand &x, const void *data, int64_t i,
+                                                 int64_t first, int64_t side, int64_t term,
+                                                 int64_t terms) {
+  const uint16_t *matrix = mmci_matrix_of<uint16_t>(data, i, x.stride, x.gathered);
+  const int sides_there = at_most(side - first, TILE), terms_there = at_most(terms - term, DEPTH);
+  if (x.has_terms) return {matrix + term * x.ld + first, x.ld, terms_there, sides_there, true};
+  return {matrix + first * x.ld + term, x.ld, sides_there, terms_there, false};
+}
+
+/* Returns how many elements lines of a piece have, and how far they are apart in shared memory. */
+static __device__ __forceinline__ int width_of(bool has_terms) {
+  return has_terms ? TILE : DEPTH;
+}
+static __device__ __forceinline__ int pitch_of(bool has_terms) {
+  return width_of(has_terms) + GAP;
+}
+
+/* The place of a thread's words in a piece: all are as far along their lines. */
+struct Words {
+  int line, at, step; /* step: lines from one word to the next */
+
+  __device__ __forceinline__ Words(bool has_terms, int word) {
+    const int first = (int)threadIdx.x * word;
+    line = has_terms ? first / TILE : first / DEPTH;
+    at = first - line * width_of(has_terms);
+    step = has_terms ? THREADS * word / TILE : THREADS * word / DEPTH;
   }
-  __syncwarp();
-#else
-  if constexpr (Element::IS_BF16)
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+};
+
+template <int WORD>
+static __device__ __forceinline__ void copy_words(const Piece &p, uint16_t *to) {
+  Words w(p.has_terms, WORD);
+  const uint16_t *from = p.from + w.line * p.ld + w.at;
+  const int64_t next = w.step * p.ld;
+  const int pitch = pitch_of(p.has_terms), last = w.at < p.length ? p.lines : 0;
+  to += w.line * pitch + w.at;
+#pragma unroll
+  for (int e = 0; e < TILE * DEPTH / WORD / THREADS; e++) {
+    const bool there = w.line < last;
+    mmci_copy_async_or_zero<2 * WORD>(to, there ? from : p.from, there);
+    w.line += w.step;
+    from += next;
+    to += w.step * pitch;
+  }
+}
+
+static __device__ __forceinline__ void copy_piece(const Piece &p, int word, uint16_t *to) {
+  if (word == 8)
+    copy_words<8>(p, to);
+  else if (word == 4)
+    copy_words<4>(p, to);
   else
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#endif
+    copy_words<2>(p, to);
 }
 
-struct F16 : mmci_f16_element {
-  static constexpr bool IS_BF16 = false;
-};
-struct Bf16 : mmci_bf16_element {
-  static constexpr bool IS_BF16 = true;
+/* What a thread holds of a piece between its reading and its writing. */
+struct Held {
+  uint16_t x[PAIRS][2];
+
+  __device__ __forceinline__ void read(const Piece &p) {
+    Words w(p.has_terms, 2);
+    const uint16_t *from = p.from + w.line * p.ld + w.at;
+    const int64_t next = w.step * p.ld;
+#pragma unroll
+    for (int e = 0; e < PAIRS; e++) {
+      x[e][0] = w.line < p.lines && w.at < p.length ? from[0] : (uint16_t)0;
+      x[e][1] = w.line < p.lines && w.at + 1 < p.length ? from[1] : (uint16_t)0;
+      w.line += w.step;
+      from += next;
+    }
+  }
+  __device__ __forceinline__ void write(bool has_terms, uint16_t *to) const {
+    const Words w(has_terms, 2);
+    const int pitch = pitch_of(has_terms);
+    to += w.line * pitch + w.at;
+#pragma unroll
+    for (int e = 0; e < PAIRS; e++)
+      *reinterpret_cast<uint32_t *>(to + e * w.step * pitch) = (uint32_t)x[e][0] | (uint32_t)x[e][1]
+                                                                                       << 16;
+  }
 };
 
-/* ---- tiles -------------------------------------------------------------------------------------
+/* ---- sums of a warp ----------------------------------------------------------------------------
  */
 
-static __device__ __forceinline__ const uint16_t *matrix_of(const void *data, int64_t i,
-                                                            int64_t stride, bool gathered) {
-  return gathered ? static_cast<const uint16_t *const *>(data)[i]
-                  : static_cast<const uint16_t *>(data) + i * stride;
-}
+/* Where a lane reads a warp's part of an operand: so many elements on to the next 16 rows of A or
+ * columns of B, and to the next 16 terms. */
+struct Side {
+  mmci_tile_row row;
+  int step, k_step;
 
-/* Element e of those that a thread brings: neighbouring threads read neighbouring elements. */
-static __device__ __forceinline__ void spot(int e, bool along_lines, int *line, int *depth) {
-  const int at = (int)threadIdx.x + e * THREADS;
-  *line = along_lines ? at % TILE : at / DEPTH;
-  *depth = along_lines ? at / TILE : at % DEPTH;
-}
+  /* B is read turned round beside A. */
+  __device__ __forceinline__ Side(const uint16_t *piece, bool has_terms, bool is_b, int first) {
+    const int lane = (int)threadIdx.x % WARP, pitch = pitch_of(has_terms), second = lane / HALF % 2,
+              third = lane / STEP;
+    const bool lines_first = is_b == has_terms;
+    const int down = lines_first ? second : third, right = lines_first ? third : second;
+    row = mmci_tile_row_of(piece + (has_terms ? first : first * pitch) +
+                           (lane % HALF + down * HALF) * pitch + right * HALF);
+    step = has_terms ? STEP : STEP * pitch;
+    k_step = has_terms ? STEP * pitch : STEP;
+  }
+};
 
-static __device__ __forceinline__ void load(const uint16_t *from, int64_t step, int64_t next,
-                                            int64_t lines, int64_t k, int64_t first, int64_t begin,
-                                            uint16_t (&to)[EACH]) {
+template <typename Element>
+struct HalfSums {
+  float sum[PARTS][PARTS][2][4];
+
+  /* Adds 16 terms. */
+  __device__ __forceinline__ void add(const Side &a, const Side &b, bool a_turned, bool b_turned) {
+    uint32_t left[PARTS][4], right[PARTS][4];
 #pragma unroll
-  for (int e = 0; e < EACH; e++) {
-    int line, depth;
-    spot(e, step == 1, &line, &depth);
-    to[e] = first + line < lines && begin + depth < k
-                ? from[(first + line) * step + (begin + depth) * next]
-                : (uint16_t)0;
+    for (int p = 0; p < PARTS; p++) {
+      if (a_turned)
+        mmci_load_tiles<true>(left[p], a.row + (uint32_t)(p * a.step));
+      else
+        mmci_load_tiles<false>(left[p], a.row + (uint32_t)(p * a.step));
+      if (b_turned)
+        mmci_load_tiles<true>(right[p], b.row + (uint32_t)(p * b.step));
+      else
+        mmci_load_tiles<false>(right[p], b.row + (uint32_t)(p * b.step));
+    }
+#pragma unroll
+    for (int p = 0; p < PARTS; p++)
+#pragma unroll
+      for (int q = 0; q < PARTS; q++) {
+        mmci_multiply_tiles<Element>(sum[p][q][0], left[p], right[q][0], right[q][1]);
+        mmci_multiply_tiles<Element>(sum[p][q][1], left[p], right[q][2], right[q][3]);
+      }
+  }
+
+  /* Calls do(row, col, two sums of neighbouring columns) for all. */
+  template <typename Do>
+  __device__ __forceinline__ void each(Do what) {
+    const int lane = (int)threadIdx.x % WARP;
+#pragma unroll
+    for (int p = 0; p < PARTS; p++)
+#pragma unroll
+      for (int q = 0; q < PARTS; q++)
+#pragma unroll
+        for (int h = 0; h < 2; h++)
+#pragma unroll
+          for (int r = 0; r < 2; r++)
+            what(STEP * p + lane / 4 + HALF * r, STEP * q + HALF * h + 2 * (lane % 4),
+                 sum[p][q][h][2 * r], sum[p][q][h][2 * r + 1]);
+  }
+};
+
+/* ---- products ----------------------------------------------------------------------------------
+ */
+
+/* HELD says that an operand has lines of odd elements. */
+template <typename Element, bool HELD>
+__global__ void __launch_bounds__(THREADS, BLOCKS)
+    ordered_half(const __grid_constant__ HalfShape s, const void *all_a, const void *all_b,
+                 uint16_t *all_c) {
+  __shared__ __align__(16) uint16_t stages[STAGES][2][OPERAND];
+  const int warp = (int)threadIdx.x / WARP, top = warp / 2 * WARP_TILE, left = warp % 2 * WARP_TILE;
+  const int64_t all = s.tiles * s.batch;
+  /* What is loaded next, and what is held of it. */
+  int64_t coming = blockIdx.x, depth = 0;
+  Held a_held, b_held;
+  auto fetch_piece = [&](int stage) {
+    if (coming < all) {
+      const mmci_spot spot = mmci_spot_of<TILE, TILE>(s.tiles, s.across, coming);
+      const Piece a = piece_of(s.a, all_a, spot.i, spot.row, s.m, depth, s.k),
+                  b = piece_of(s.b, all_b, spot.i, spot.col, s.n, depth, s.k);
+      if (HELD) {
+        a_held.read(a);
+        b_held.read(b);
+      } else {
+        copy_piece(a, s.a.word, stages[stage][0]);
+        copy_piece(b, s.b.word, stages[stage][1]);
+      }
+      depth += DEPTH;
+      if (depth >= s.k) {
+        depth = 0;
+        coming += gridDim.x;
+      }
+    }
+    mmci_copy_async_commit();
+  };
+  auto write_held = [&](int stage) {
+    if (!HELD) return;
+    a_held.write(s.a.has_terms, stages[stage][0]);
+    b_held.write(s.b.has_terms, stages[stage][1]);
+  };
+  for (int stage = 0; stage < STAGES - 1; stage++) {
+    fetch_piece(stage);
+    write_held(stage);
+  }
+  int stage = 0;
+  for (int64_t at = blockIdx.x; at < all; at += gridDim.x) {
+    const mmci_spot mine = mmci_spot_of<TILE, TILE>(s.tiles, s.across, at);
+    const int64_t rows = s.m - mine.row - top, cols = s.n - mine.col - left;
+    uint16_t *c = all_c + mine.i * s.c_stride + (mine.row + top) * s.ldc + mine.col + left;
+    HalfSums<Element> sums = {};
+    if (s.accumulate)
+      sums.each([&](int row, int col, float &x, float &y) {
+        if (row < rows && col < cols) x = Element::read(c[row * s.ldc + col], false);
+        if (row < rows && col + 1 < cols) y = Element::read(c[row * s.ldc + col + 1], false);
+      });
+    for (int64_t rest = s.k; rest > 0; rest -= DEPTH) {
+      const int next = stage == 0 ? STAGES - 1 : stage - 1;
+      mmci_copy_async_wait<STAGES - 2>();
+      __syncthreads();
+      fetch_piece(next);
+      if (rows > 0 && cols > 0) {
+        Side a(stages[stage][0], s.a.has_terms, false, top),
+            b(stages[stage][1], s.b.has_terms, true, left);
+#pragma unroll
+        for (int d = 0; d < DEPTH; d += STEP) {
+          if (d >= rest) break;
+          sums.add(a, b, s.a.has_terms, s.b.has_terms);
+          a.row = a.row + (uint32_t)a.k_step;
+          b.row = b.row + (uint32_t)b.k_step;
+        }
+      }
+      write_held(next);
+      stage = stage + 1 < STAGES ? stage + 1 : 0;
+    }
+    sums.each([&](int row, int col, float &x, float &y) {
+      if (row >= rows || col >= cols) return;
+      const uint32_t pair = mmci_pair<Element>(x, y);
+      const uint16_t low = mmci_settled_half<Element>((uint16_t)pair),
+                     high = mmci_settled_half<Element>((uint16_t)(pair >> 16));
+      uint16_t *to = c + row * s.ldc + col;
+      if (s.has_pairs && col + 1 < cols) {
+        *reinterpret_cast<uint32_t *>(to) = (uint32_t)low | (uint32_t)high << 16;
+      } else {
+        to[0] = low;
+        if (col + 1 < cols) to[1] = high;
+      }
+    });
   }
 }
 
-static __device__ __forceinline__ void store(const uint16_t (&from)[EACH], bool along_lines,
-                                             uint16_t (*tile)[LINE]) {
-#pragma unroll
-  for (int e = 0; e < EACH; e++) {
-    int line, depth;
-    spot(e, along_lines, &line, &depth);
-    tile[line][depth] = from[e];
-  }
+/* ---- launches ----------------------------------------------------------------------------------
+ */
+
+/* Returns how many elements of lines may be copied at once; arrays of addresses may hold any. */
+static int word_of(int64_t places, bool gathered, const void *data) {
+  int word = gathered ? 1 : 8;
+  while (word > 1 && (places % word != 0 || (uintptr_t)data % (uintptr_t)(2 * word) != 0))
+    word /= 2;
+  return word;
 }
 
-/* Returns two neighbours along k. */
-static __device__ __forceinline__ uint32_t pair(const uint16_t (*tile)[LINE], int line, int depth) {
-  return *reinterpret_cast<const uint32_t *>(&tile[line][depth]);
+static HalfOperand operand_of(const mmci_form &form, int64_t rows, int64_t cols, int64_t batch,
+                              bool is_b, const void *data) {
+  const int64_t places =
+      (form.trans ? rows : cols) | form.ld | (batch > 1 && !form.gathered ? form.stride : 0);
+  return {form.ld, form.stride, word_of(places, form.gathered, data), form.trans != is_b,
+          form.gathered};
 }
 
 template <typename Element>
-__global__ void __launch_bounds__(THREADS)
-    ordered_half(HalfShape s, const void *all_a, const void *all_b, uint16_t *all_c) {
-  __shared__ __align__(16) uint16_t a_tile[TILE][LINE], b_tile[TILE][LINE];
-  const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, g = lane / 4, t = lane % 4;
-  const int top = warp / 2 * WARP_TILE, left = warp % 2 * WARP_TILE;
-  const int64_t across = (s.n + TILE - 1) / TILE, tiles = (s.m + TILE - 1) / TILE * across;
-  const int64_t a_step = s.a_trans ? 1 : s.lda, a_next = s.a_trans ? s.lda : 1;
-  const int64_t b_step = s.b_trans ? s.ldb : 1, b_next = s.b_trans ? 1 : s.ldb;
-  for (int64_t at = blockIdx.x; at < tiles * s.batch; at += gridDim.x) {
-    const int64_t tile = at % tiles, i = at / tiles, first_row = tile / across * TILE,
-                  first_col = tile % across * TILE;
-    const uint16_t *a = matrix_of(all_a, i, s.a_stride, s.a_gathered),
-                   *b = matrix_of(all_b, i, s.b_stride, s.b_gathered);
-    uint16_t *c = all_c + i * s.c_stride;
-    float sum[ROW_BLOCKS][COL_BLOCKS][4];
-    uint16_t a_terms[EACH], b_terms[EACH];
-#pragma unroll
-    for (int p = 0; p < ROW_BLOCKS; p++)
-#pragma unroll
-      for (int q = 0; q < COL_BLOCKS; q++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-          const int64_t row = first_row + top + 16 * p + g + 8 * (e / 2),
-                        col = first_col + left + 8 * q + 2 * t + e % 2;
-          sum[p][q][e] = s.accumulate && row < s.m && col < s.n
-                             ? Element::read(c[row * s.ldc + col], false)
-                             : 0.0f;
-        }
-    load(a, a_step, a_next, s.m, s.k, first_row, 0, a_terms);
-    load(b, b_step, b_next, s.n, s.k, first_col, 0, b_terms);
-    for (int64_t depth = 0; depth < s.k; depth += DEPTH) {
-      store(a_terms, a_step == 1, a_tile);
-      store(b_terms, b_step == 1, b_tile);
-      __syncthreads();
-      if (depth + DEPTH < s.k) {
-        load(a, a_step, a_next, s.m, s.k, first_row, depth + DEPTH, a_terms);
-        load(b, b_step, b_next, s.n, s.k, first_col, depth + DEPTH, b_terms);
-      }
-#pragma unroll
-      for (int d = 0; d < DEPTH; d += STEP) {
-#pragma unroll
-        for (int p = 0; p < ROW_BLOCKS; p++) {
-          const int row = top + 16 * p + g;
-          const uint32_t x[4] = {pair(a_tile, row, d + 2 * t), pair(a_tile, row + 8, d + 2 * t),
-                                 pair(a_tile, row, d + 2 * t + 8),
-                                 pair(a_tile, row + 8, d + 2 * t + 8)};
-#pragma unroll
-          for (int q = 0; q < COL_BLOCKS; q++) {
-            const int col = left + 8 * q + g;
-            const uint32_t y[2] = {pair(b_tile, col, d + 2 * t), pair(b_tile, col, d + 2 * t + 8)};
-            multiply<Element>(sum[p][q], x, y);
-          }
-        }
-      }
-      __syncthreads();
-    }
-#pragma unroll
-    for (int p = 0; p < ROW_BLOCKS; p++)
-#pragma unroll
-      for (int q = 0; q < COL_BLOCKS; q++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-          const int64_t row = first_row + top + 16 * p + g + 8 * (e / 2),
-                        col = first_col + left + 8 * q + 2 * t + e % 2;
-          if (row < s.m && col < s.n)
-            c[row * s.ldc + col] = mmci_settled_half<Element>(Element::write(sum[p][q][e]));
-        }
-  }
+static mmc_status launch(cudaStream_t stream, const HalfShape &s, const void *a, const void *b,
+                         void *c, mmci_error *error) {
+  int device = 0, multiprocessors = 0;
+  MMCI_CUDA_TRY(cudaGetDevice(&device));
+  MMCI_CUDA_TRY(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  const int64_t all = s.tiles * s.batch, most = (int64_t)multiprocessors * BLOCKS;
+  const dim3 grid((unsigned)(all < most ? all : most));
+  uint16_t *to = static_cast<uint16_t *>(c);
+  if (s.a.word == 1 || s.b.word == 1)
+    MMCI_CUDA_TRY(
+        mmci_launch(ordered_half<Element, true>, grid, dim3(THREADS), 0, stream, s, a, b, to));
+  else
+    MMCI_CUDA_TRY(
+        mmci_launch(ordered_half<Element, false>, grid, dim3(THREADS), 0, stream, s, a, b, to));
+  return MMC_OK;
 }
 
 extern "C" mmc_status mmci_cuda_ordered_half(cudaStream_t stream, const mmci_gemm *gemm,
                                              const void *a, const void *b, void *c,
                                              mmci_error *error) {
-  const mmci_form &x = gemm->a, &y = gemm->b;
-  const HalfShape s = {gemm->m,
-                       gemm->k,
-                       gemm->n,
-                       x.ld,
-                       y.ld,
-                       gemm->ldc,
-                       gemm->batch > 0 ? gemm->batch : 1,
-                       x.stride,
-                       y.stride,
-                       gemm->c_stride,
-                       x.trans,
-                       x.gathered,
-                       y.trans,
-                       y.gathered,
-                       gemm->accumulate};
-  const int64_t tiles = (s.m + TILE - 1) / TILE * ((s.n + TILE - 1) / TILE) * s.batch;
-  if (tiles == 0) return MMC_OK;
-  const dim3 grid((unsigned)(tiles < MOST_BLOCKS ? tiles : MOST_BLOCKS));
-  if (gemm->dtype == MMC_BF16)
-    MMCI_CUDA_TRY(mmci_launch(ordered_half<Bf16>, grid, dim3(THREADS), 0, stream, s, a, b,
-                              static_cast<uint16_t *>(c)));
-  else
-    MMCI_CUDA_TRY(mmci_launch(ordered_half<F16>, grid, dim3(THREADS), 0, stream, s, a, b,
-                              static_cast<uint16_t *>(c)));
-  return MMC_OK;
+  HalfShape s = {};
+  s.m = gemm->m;
+  s.k = gemm->k;
+  s.n = gemm->n;
+  s.ldc = gemm->ldc;
+  s.batch = gemm->batch > 0 ? gemm->batch : 1;
+  s.c_stride = gemm->c_stride;
+  s.across = (s.n + TILE - 1) / TILE;
+  s.tiles = (s.m + TILE - 1) / TILE * s.across;
+  s.a = operand_of(gemm->a, s.m, s.k, s.batch, false, a);
+  s.b = operand_of(gemm->b, s.k, s.n, s.batch, true, b);
+  s.accumulate = gemm->accumulate;
+  s.has_pairs = word_of(s.ldc | (s.batch > 1 ? s.c_stride : 0), false, c) > 1;
+  if (s.tiles == 0) return MMC_OK;
+  return gemm->dtype == MMC_BF16 ? launch<mmci_bf16_element>(stream, s, a, b, c, error)
+                                 : launch<mmci_f16_element>(stream, s, a, b, c, error);
 }

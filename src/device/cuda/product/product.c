@@ -5,10 +5,10 @@
  * the algorithms that cuBLASLt proposes, 1 to 24, the shapes of large_tile.h, from 25 on, and those
  * of sliced_k.h, from 31 on. A batch is one strided call, without variants, or where its products
  * are small one launch of a kernel for groups. Faithful f32 products that are large enough go to
- * emulated.c as variant 0, f64 ones and integers to residues.c, reproducible ones to ordered.cu, or
- * where they are large to whole tiles of large_tile.h, which add up in the same order, as kernels
- * for groups do, and those of few elements, batches too, to thin.cu. Products over semirings go to
- * semiring.cu. What cuBLAS cannot say goes to plain.cu.
+ * emulated.c as variant 0, f64 ones and integers to residues.c, reproducible ones to ordered.cu and
+ * ordered_complex.cu, or where they are large to whole tiles of large_tile.h, which add up in the
+ * same order, as kernels for groups do, and those of few elements, batches too, to thin.cu.
+ * Products over semirings go to semiring.cu. What cuBLAS cannot say goes to plain.cu.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -25,6 +25,7 @@
 #include "device/cuda/product/in_order.h"
 #include "device/cuda/product/large_tile.h"
 #include "device/cuda/product/lt.h"
+#include "device/cuda/product/ordered_complex.h"
 #include "device/cuda/product/sliced_k.h"
 #include "device/cuda/product/thin.h"
 #include "device/cuda/residues/residues.h"
@@ -419,20 +420,21 @@ static bool goes_in_order(const mmci_gemm *gemm) {
   return mmci_in_order_pays(gemm) && (bytes > 2 || places * bytes % MMCI_LT_VECTOR_BYTES == 0);
 }
 
-/* Returns the seconds of the loops of ordered.cu and ordered_half.cu, which compute whole tiles, at
- * rates that were measured on an H200. */
-static double loops_seconds(const mmci_gemm *gemm) {
+/* Returns the seconds of the loops of ordered.cu, ordered_complex.cu and ordered_half.cu, which
+ * compute whole tiles, at rates that were measured on an H200. */
+static double loops_seconds(const mmci_device *device, const mmci_gemm *gemm) {
   enum { LARGE = 128, SMALL = 64, DEPTH = 16, MANY = 1 << 21 };
   static const double LAUNCH_S = 3e-6;
-  static const double RATES[] = {[MMC_F32] = 2.5e13, [MMC_F64] = 1.2e13, [MMC_C64] = 2e13,
-                                 [MMC_C128] = 8e12,  [MMC_F16] = 2.2e13, [MMC_BF16] = 2.2e13};
+  static const double RATES[] = {
+      [MMC_F32] = 2.5e13, [MMC_F64] = 1.2e13, [MMC_F16] = 2.2e13, [MMC_BF16] = 2.2e13};
+  if (mmci_dtype_is_complex(gemm->dtype))
+    return mmci_ordered_complex_seconds(gemm, device->properties.multiProcessorCount);
   const double m = (double)gemm->m, n = (double)gemm->n,
                batch = gemm->batch > 1 ? (double)gemm->batch : 1;
   const double side = gemm->dtype == MMC_F32 && batch * m * n >= MANY ? LARGE : SMALL,
                deep = ceil((double)gemm->k / DEPTH) * DEPTH,
                elements = batch * ceil(m / side) * ceil(n / side) * side * side;
-  return LAUNCH_S +
-         (mmci_dtype_is_complex(gemm->dtype) ? 8 : 2) * elements * deep / RATES[gemm->dtype];
+  return LAUNCH_S + 2 * elements * deep / RATES[gemm->dtype];
 }
 
 /* Returns the seconds of a reproducible product by cuBLAS and a passage over its result, or by
@@ -440,7 +442,7 @@ static double loops_seconds(const mmci_gemm *gemm) {
 static double in_order_seconds(const mmci_device *device, const mmci_gemm *gemm, kind kind) {
   static const double LAUNCH_S = 2e-6, BYTES_PER_S = 4e12;
   if (kind == ORDERED_COMPLEX) return (double)NAN;
-  if (!goes_in_order(gemm)) return loops_seconds(gemm);
+  if (!goes_in_order(gemm)) return loops_seconds(device, gemm);
   const double bytes = (double)gemm->m * (double)gemm->n *
                        (gemm->batch > 1 ? (double)gemm->batch : 1) *
                        (double)mmci_cuda_element_bytes(gemm->dtype);
@@ -641,7 +643,7 @@ static mmc_status prepare_in_order(mmci_kernel *kernel, mmci_error *error) {
     return status;
   status = prepare_by_cublas(kernel, error);
   return status == MMC_OK && is_ordered(kernel->kind)
-             ? take_group(kernel, loops_seconds(gemm), error)
+             ? take_group(kernel, loops_seconds(kernel->device, gemm), error)
              : status;
 }
 
