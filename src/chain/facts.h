@@ -25,6 +25,12 @@ typedef struct mmci_pair_gain {
 
 enum { MMCI_PAIR_GAINS = 2 };
 
+/* What a group takes, by the sum of what its products take as plain calls, where both were measured
+ * in turns. */
+typedef struct mmci_group_share {
+  double time, joules;
+} mmci_group_share;
+
 /* A recipe of one call (cost/recipe.h) that surely takes less time than the plain call. */
 typedef struct mmci_better {
   int pad, variant;

@@ -15,7 +15,7 @@
 #include "chain/tree_node.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 24
+#define MMCI_DEVICE_ABI 25
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -217,6 +217,10 @@ typedef struct mmci_device_ops {
   /* (optional) Returns how long the group takes, launch included, by formulas fitted as those
    * of facts' model; NAN where there are none, and for every group that is not supported. */
   double (*group_seconds)(const mmci_device *device, const mmci_group *group);
+  /* (optional) Tells the most that the group takes by its products as plain calls, as it was
+   * measured; returns false where its time and its joules are not surely less, and for every group
+   * that is not supported. Formulas of two times are doubted more than most groups gain. */
+  bool (*group_share)(const mmci_device *device, const mmci_group *group, mmci_group_share *out);
 
   /* Products whose operands have structure, solves and inverses (optional). structured_lacks says,
    * as a set of 1 << kernel, in place of which kernels others are to be planned; NULL stands for

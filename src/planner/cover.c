@@ -22,6 +22,7 @@ typedef struct covered {
   double judged_s;
   double call_s, call_j; /* seconds and joules of the call that ends here */
   double call_error;     /* relative error of call_s when it was measured or is shipped */
+  double plain_s;        /* seconds of the step as a plain call */
   double modelled_s;     /* seconds of the step's own call by the model */
   int32_t size;          /* steps of its sub-tree, which are the last ones up to this */
   /* Steps of the largest sub-tree in it that the device was asked to take as one call. */
@@ -46,7 +47,7 @@ typedef struct kept_price {
 typedef struct kept_answer {
   uint64_t hash;
   bool taken, timed; /* timed: what group_seconds() says is kept as well */
-  double told_s, seconds, doubt;
+  double told_s, seconds, doubt, joules_share;
 } kept_answer;
 
 typedef struct search {
@@ -105,6 +106,7 @@ static covered price_step(const search *x, const mmci_plan_step *step) {
   const double seconds = gemm.batch > 0 ? price.seconds : 0;
   covered out = {.alone_s = seconds,
                  .call_s = seconds,
+                 .plain_s = fmax(price.plain_s, seconds),
                  .modelled_s = seconds,
                  .call_error = price.error,
                  .is_measured = !price.modelled,
@@ -205,25 +207,43 @@ static bool is_measurable(const search *x) {
   return x->group.step_count <= MOST_PRODUCTS || x->group.step_count == x->plan->step_count;
 }
 
+/* Says whether the device tells the share that a call takes of its steps, and then its seconds. The
+ * share is the most; where the device's formula gives less, that is nearer. */
+static bool price_by_share(const search *x, double *seconds, double *joules_share) {
+  const mmci_group_machine *machine = x->machine;
+  mmci_group_share share;
+  if (machine->share == NULL || !machine->share(machine->user, &x->problem.group, &share))
+    return false;
+  *seconds = 0;
+  for (int32_t i = 0; i < x->group.step_count; i++)
+    *seconds += x->steps[x->group.steps[i]].plain_s * share.time;
+  *seconds = fmin(*seconds, x->told_s); /* of NAN and a number it is the number */
+  *joules_share = share.joules;
+  return true;
+}
+
 /* Returns the seconds of a call that the device takes. */
-static mmci_group_time group_time(search *x, double *doubt) {
+static mmci_group_time group_time(search *x, double *doubt, double *joules_share) {
   const mmci_group_machine *machine = x->machine;
   mmci_group_time time = {.known = false};
   *doubt = 0;
+  *joules_share = (double)NAN;
   if (machine->measured != NULL && x->status == MMC_OK && is_measurable(x))
     x->status = machine->measured(machine->user, &x->problem.group, &time, x->error);
   if (time.known) return time;
   kept_answer *kept = x->answer;
   if (kept == NULL || !kept->timed) {
-    time.seconds = group_seconds(x, doubt);
+    if (!price_by_share(x, &time.seconds, joules_share)) time.seconds = group_seconds(x, doubt);
     if (kept != NULL) {
       kept->timed = true;
       kept->seconds = time.seconds;
       kept->doubt = *doubt;
+      kept->joules_share = *joules_share;
     }
   } else {
     time.seconds = kept->seconds;
     *doubt = kept->doubt;
+    *joules_share = kept->joules_share;
   }
   return time;
 }
@@ -258,21 +278,23 @@ static void consider(search *x, covered *at, choice choice, const rest *rest) {
   /* A call that was not measured must be faster by that share, whether or not its products were, so
    * that to tune one does not end a group. The same holds for calls in the rest, or a call of a
    * part of the steps would keep out one of all. */
-  double doubt;
-  const mmci_group_time time = group_time(x, &doubt);
+  double doubt, joules_share;
+  const mmci_group_time time = group_time(x, &doubt, &joules_share);
   const double call_s = time.seconds;
   const double judged_s = call_s * (1 + doubt) + rest->judged_s;
   if (!(judged_s < at->judged_s)) return;
   const mmci_group_machine *machine = x->machine;
   double call_j = NAN;
   if (machine->joules_allow != NULL &&
-      !machine->joules_allow(machine->joules_user, x->plan, &x->group, call_s, &call_j))
+      !machine->joules_allow(machine->joules_user, x->plan, &x->group, call_s, joules_share,
+                             &call_j))
     return;
   at->best_s = call_s + rest->seconds;
   at->judged_s = judged_s;
   at->call_s = call_s;
-  at->call_error = time.known ? time.error : doubt;
-  at->source = time.known ? MMCI_MEASURED : isfinite(x->told_s) ? MMCI_SHIPPED : MMCI_MODELLED;
+  const bool by_share = isfinite(joules_share), told = by_share || isfinite(x->told_s);
+  at->call_error = time.known ? time.error : by_share ? machine->doubt : doubt;
+  at->source = time.known ? MMCI_MEASURED : told ? MMCI_SHIPPED : MMCI_MODELLED;
   at->call_j = call_j;
   at->choice = choice;
 }

@@ -28,8 +28,11 @@ typedef struct mmci_group_machine {
    * it of other calls, and where this slot is NULL. Returns E_NOMEM. */
   mmc_status (*measured)(const void *user, const mmci_group *group, mmci_group_time *out,
                          mmci_error *error);
-  /* The share by which a call whose time the device itself tells must be faster than what it
-   * replaces: the error that both are thought to have. 0 where it tells none. */
+  /* (optional) Tells what that call takes by its steps as plain calls, where this was measured and
+   * is surely less: no doubt is added to it. Returns false for other calls. */
+  bool (*share)(const void *user, const mmci_group *group, mmci_group_share *out);
+  /* The share by which any other call whose time the device itself tells must be faster than what
+   * it replaces: the error that both are thought to have. 0 where it tells none. */
   double doubt;
   int64_t side; /* no call has steps with a larger dimension; 0 means no limit */
   mmci_group_facts facts;
@@ -52,9 +55,9 @@ typedef struct mmci_group_machine {
    * results to other places, and finding these takes longer than planning hundreds of steps. */
   double least_gain;
   /* (optional) Says whether the joules of these steps allow one call of so many seconds, and which
-   * joules it takes. */
+   * joules it takes. share is of the steps' joules, as share() told; NAN where it did not. */
   bool (*joules_allow)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
-                       double seconds, double *joules);
+                       double seconds, double share, double *joules);
   const void *joules_user;
 } mmci_group_machine;
 

@@ -88,7 +88,7 @@ static double group_bytes(const mmci_plan *plan, const mmci_plan_group *group) {
 }
 
 static bool joules_allow(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
-                         double seconds, double *joules) {
+                         double seconds, double share, double *joules) {
   const weighed_offer *x = user;
   const mmc_chain *chain = plan->chain;
   const mmci_energy_model *model = &x->offer->pricing.model;
@@ -104,6 +104,10 @@ static bool joules_allow(const void *user, const mmci_plan *plan, const mmci_pla
         .dtype = chain->dtype, .m = step->m, .k = step->k, .n = step->n, .batch = chain->batch};
     measured_j += way.joules;
     model_j += mmci_energy_joules(model, &gemm, way.time.seconds);
+  }
+  if (isfinite(share)) {
+    *joules = separate_j * share;
+    return true;
   }
   *joules = mmci_energy_of_work(model, seconds, flops, group_bytes(plan, group));
   /* When the model gives too few joules for the products of a group, it gives too few for the

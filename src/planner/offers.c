@@ -352,6 +352,11 @@ static mmc_status takes_group(const void *user, const mmci_group *group, bool *o
   return MMC_OK;
 }
 
+static bool group_share(const void *user, const mmci_group *group, mmci_group_share *out) {
+  const mmci_group_query *x = user;
+  return x->on->ops->group_share(x->on->device, group, out);
+}
+
 static mmc_status group_measured(const void *user, const mmci_group *group, mmci_group_time *out,
                                  mmci_error *error) {
   (void)error;
@@ -369,6 +374,7 @@ bool mmci_group_machine_of(const mmci_group_query *x, const mmci_pricing *pricin
   *out = (mmci_group_machine){.user = x,
                               .supports = takes_group,
                               .measured = knows_groups ? group_measured : NULL,
+                              .share = x->on->ops->group_share != NULL ? group_share : NULL,
                               .doubt = x->on->ops->group_seconds == NULL ? 0
                                        : facts.model.group_error > 0     ? facts.model.group_error
                                                                          : DOUBT,

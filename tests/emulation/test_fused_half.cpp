@@ -206,6 +206,64 @@ static void try_sizes(uint64_t seed, int64_t m, int64_t k, int64_t w, int64_t n,
                                 expected);
 }
 
+/* ---- by two calls -----------------------------------------------------------------------------
+ */
+
+/* Asks for the share of two calls' time that (A B) C takes, or A (B C) with A n x w, B w x k and C
+ * k x m, all by rows; 0 where it is not surely less. */
+static double share_of(int64_t m, int64_t k, int64_t w, int64_t n, bool right, int64_t batch) {
+  mmci_form forms[3] = {};
+  forms[0].ld = right ? w : k;
+  forms[1].ld = right ? k : w;
+  forms[2].ld = right ? m : n;
+  const mmci_group_product left_first[] = {{m, k, w, 0, 1}, {m, w, n, 3, 2}},
+                           right_first[] = {{w, k, m, 1, 2}, {n, w, m, 0, 3}};
+  mmci_group group = {};
+  group.dtype = MMC_BF16;
+  group.batch = batch;
+  group.n = 3;
+  group.count = 2;
+  group.forms = forms;
+  group.products = right ? right_first : left_first;
+  group.ldc = right ? m : n;
+  mmci_fused_half fused;
+  mmci_group_share share;
+  if (!mmci_fused_half_describe(&group, 132, &fused)) return NAN;
+  return mmci_fused_half_share(&fused, &share) ? share.time : 0;
+}
+
+/* What was measured is told as it was, what pads or fills its last round badly is not told. */
+static void try_shares() {
+  static const struct {
+    int64_t m, k, w, n, batch;
+    double from, to;
+  } pairs[] = {
+      {16384, 512, 512, 512, 1, 0.85, 0.9},    {131072, 512, 512, 512, 1, 0.91, 0.92},
+      {1048576, 512, 512, 512, 1, 0.97, 0.98}, {4194304, 512, 512, 512, 1, 0.95, 0.98},
+      {16384, 512, 480, 512, 1, 0.92, 0.97},   {131072, 512, 512, 256, 1, 0.91, 0.98},
+      {131072, 512, 400, 512, 1, 0, 0},        {131072, 304, 304, 304, 1, 0, 0},
+      {17408, 512, 512, 512, 1, 0, 0},         {8192, 512, 512, 512, 1, 0, 0},
+      {131072, 512, 512, 1024, 1, 0, 0},       {16384, 512, 512, 512, 8, 0, 0},
+      {131072, 1024, 64, 1024, 1, 0, 0},       {16384, 256, 256, 256, 1, 0.74, 0.76},
+      {131072, 256, 256, 256, 1, 0.76, 0.86},  {1048576, 256, 256, 256, 1, 0.81, 0.83},
+      {131072, 256, 160, 256, 1, 0, 0},        {131072, 128, 128, 128, 1, 0.61, 0.63},
+      {1048576, 64, 64, 64, 1, 0.54, 0.56},
+  };
+  for (const auto &x : pairs)
+    for (int right = 0; right < 2; right++) {
+      const double share = share_of(x.m, x.k, x.w, x.n, right, x.batch);
+      checks++;
+      if (share >= x.from && share <= x.to) continue;
+      failures++;
+      printf("%lldx%lldx%lldx%lld @%lld %s: a share of %g of two calls, expected %g to %g\n",
+             (long long)x.m, (long long)x.k, (long long)x.w, (long long)x.n, (long long)x.batch,
+             right ? "right" : "left", share, x.from, x.to);
+    }
+}
+
+/* ---- the tests --------------------------------------------------------------------------------
+ */
+
 static void try_random(uint64_t seed) {
   static const int64_t WIDTHS[] = {1, 15, 63, 64, 65, 100, 128, 129, 200, 256};
   uint64_t random = seed;
@@ -241,6 +299,7 @@ int main(int argc, char **argv) {
     try_sizes(own, 70, 40, 200, 72, 1, 1, INFINITY_AND_ONES, "256x128");
     try_sizes(own, 70, 40, 300, 72, 1, 2, INFINITY_AND_ONES, "512x256");
   }
+  try_shares();
   printf("%d checks, %d failed\n", checks, failures);
   return failures == 0 ? 0 : 1;
 }

@@ -683,6 +683,33 @@ static void groups_are_formed_and_priced(void **state) {
   }
 }
 
+static bool share_of_pair(const void *user, const mmci_group *group, mmci_group_share *out) {
+  (void)user;
+  *out = (mmci_group_share){.time = 0.98, .joules = 0.95};
+  return group->count == 2;
+}
+
+/* A measured share of two products' joules is all that is known of the call, whatever the model of
+ * energy says of it. */
+static void measured_shares_form_groups(void **state) {
+  (void)state;
+  for (int with = 0; with < 2; with++) {
+    grouping g;
+    set_grouping(&g, "f64:24x24x24x24");
+    g.measured_share = 0.05;
+    g.machine.facts.modelled_side = 1;
+    g.machine.share = with ? share_of_pair : NULL;
+    mmci_plan out = plan(&g.c, "auto", UINT64_MAX);
+    assert_int_equal(out.group_count, with);
+    const mmci_gemm one = {.dtype = MMC_F64, .m = 24, .k = 24, .n = 24, .batch = 1};
+    mmci_way way[MMCI_WAYS];
+    one_way(&g, &one, way);
+    assert_true(near(out.time->predicted_s, 2 * way[0].time.seconds * (with ? 0.98 : 1)));
+    assert_true(near(out.energy->joules, 2 * way[0].joules * (with ? 0.95 : 1)));
+    close_grouping(&g, &out);
+  }
+}
+
 /* Where products were measured to take far fewer joules than the model says, no group is worth its
  * joules; within a bound on the time there is the plan for time, with its groups, still. */
 static void measured_joules_forbid_groups(void **state) {
@@ -770,6 +797,7 @@ int main(void) {
       cmocka_unit_test(a_memory_limit_holds),
       cmocka_unit_test(long_chains_have_their_ways_chosen),
       cmocka_unit_test(groups_are_formed_and_priced),
+      cmocka_unit_test(measured_shares_form_groups),
       cmocka_unit_test(measured_joules_forbid_groups),
       cmocka_unit_test(bounds_hold_with_groups),
   };

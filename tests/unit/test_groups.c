@@ -826,6 +826,40 @@ static void a_gpu_gains_by_the_pairs_that_were_measured(void **state) {
   assert_false(mmci_group_gains(&facts, 1, tall, 2));
 }
 
+static bool share_of_pairs(const void *user, const mmci_group *group, mmci_group_share *out) {
+  (void)user;
+  *out = (mmci_group_share){.time = 0.97, .joules = 0.9};
+  return group->count == 2;
+}
+
+/* Beyond the bounds of what gains, a share that was measured is enough: pairs of it take so much of
+ * their steps' time, and no doubt is added. Long chains keep what a device answered. */
+static void pairs_with_a_measured_share_are_formed(void **state) {
+  (void)state;
+  int64_t formed = 0;
+  for (uint64_t seed = first_seed; seed < first_seed + 200; seed++) {
+    uint64_t random = seed;
+    mmci_error error;
+    judge j = {.most = 1000, .salt = seed};
+    mmci_group_machine m = machine_of(&j, 4);
+    m.facts.modelled_side = 1;
+    m.doubt = 0.25;
+    m.share = share_of_pairs;
+    mmci_plan plan = random_plan(&random, seed % 2 == 0 ? 10 : 40, 60);
+    assert_int_equal(mmci_plan_choose_groups(&plan, &m, UINT64_MAX, &error), MMC_OK);
+    for (int32_t g = 0; g < plan.group_count; g++) {
+      const mmci_plan_group *group = &plan.groups[g];
+      if (group->step_count != 2) continue;
+      formed++;
+      assert_true(near(group->predicted_s, 0.97 * group->separate_s));
+      assert_int_equal(group->source, MMCI_SHIPPED);
+    }
+    mmci_plan_destroy(&plan);
+  }
+  printf("%" PRId64 " pairs\n", formed);
+  assert_true(formed > 200);
+}
+
 /* What the device can do and the model favours is not done beyond the bounds, unless it was
  * measured or is asked for. */
 static void pairs_without_gain_stay_apart(void **state) {
@@ -873,6 +907,7 @@ int main(void) {
       cmocka_unit_test(time_plans_take_wide_trees),
       cmocka_unit_test(one_call_takes_what_it_must),
       cmocka_unit_test(a_gpu_gains_by_the_pairs_that_were_measured),
+      cmocka_unit_test(pairs_with_a_measured_share_are_formed),
       cmocka_unit_test(pairs_without_gain_stay_apart),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -217,6 +217,7 @@ static const mmci_device_ops OPS = {
     .sync = mmci_cuda_sync,
     .kernel_facts = mmci_cuda_kernel_facts,
     .group_seconds = mmci_cuda_chain_seconds,
+    .group_share = mmci_cuda_chain_share,
     .group_supports = mmci_cuda_chain_supports,
     .group_name = mmci_cuda_chain_name,
     .group_prepare = mmci_cuda_chain_prepare,

@@ -17,7 +17,8 @@ enum {
   LINE = LINE_BYTES / 2, /* elements */
   LEAST_A_STAGES = 6,
   MOST_A_STAGES = 16,
-  TURNS = 6, /* slots that pieces take turns in where not all of them stay */
+  TURNS = 6,   /* slots that pieces take turns in where not all of them stay */
+  PAUSE = 128, /* terms that fused_wide.cu would multiply while sums are rounded or stored */
   ALIGN_BYTES = 1024
 };
 static const int64_t LONGEST = 1 << 30;
@@ -199,12 +200,14 @@ static double us_of(const mmci_fused_half *f, const mmci_fused_half_kernel *kern
                again = rounds * (double)(job.stages - job.kept) * kernel->slot_bytes;
   const double inner = (double)job.k_blocks * BOX * (double)width,
                outer = (double)job.w_blocks * BOX * columns;
+  /* fused_wide.cu multiplies nothing while it rounds or stores what it has summed up. */
+  const double pauses = is_wide ? PAUSE * ((double)width + columns) : 0;
   const double a = batch * (double)f->m * (double)f->k * bytes,
                d = batch * (double)f->m * (double)f->n * bytes,
                weights = batch * (double)f->w * (double)(f->k + f->n) * bytes;
   /* A relay's blocks do one product each, and wait for the first rows of the other one. */
   const double work = kernel->way == MMCI_FUSED_BY_RELAY ? (each + 1) * fmax(inner, outer)
-                                                         : each * (inner + outer),
+                                                         : each * (inner + outer + pauses),
                flops = 2 * rows * work / (is_wide ? kernel->cluster : 1);
   const double loaded = a + d + (is_wide ? rounds * (inner + outer) * bytes : kept + again);
   return launch_us + fmax(fmax((a + d + weights) / memory, loaded / cache), flops / kernel->flops);
@@ -212,6 +215,59 @@ static double us_of(const mmci_fused_half *f, const mmci_fused_half_kernel *kern
 
 double mmci_fused_half_us(const mmci_fused_half *f) {
   return us_of(f, choose_kernel(f));
+}
+
+/* ---- measured against two calls -------------------------------------------------------------- */
+
+/* The greatest shares that bf16 took of two calls of cuBLAS in one graph on an H200, all matrices
+ * by rows, with k, w and n as wide as the kernel (docs/benchmarks.md). The shares are no
+ * greater on an H100: it moves fewer bytes a second, and two calls move T besides. */
+enum { ROWS = 3 };
+static const double MEASURED_ROWS[ROWS] = {16384, 131072, 1048576};
+static const struct {
+  int width;
+  double time[ROWS], joules[ROWS];
+} MEASURED[] = {{64, {0.739, 0.57, 0.55}, {0.741, 0.6, 0.6}},
+                {128, {0.755, 0.62, 0.51}, {0.798, 0.663, 0.621}},
+                {256, {0.751, 0.85, 0.82}, {0.933, 0.81, 0.804}},
+                {512, {0.899, 0.913, 0.975}, {0.898, 0.911, 0.926}}};
+
+/* Runs of one shape differ by 2 %, so that what takes a greater share is not surely faster; their
+ * joules differ by 3 %. */
+static const double MOST_TIME = 0.98, MOST_JOULES = 0.97;
+
+static double us_of_row(const mmci_fused_half *f) {
+  return mmci_fused_half_us(f) / (double)f->m;
+}
+
+bool mmci_fused_half_share(const mmci_fused_half *f, mmci_group_share *out) {
+  const mmci_fused_half_kernel *kernel = choose_kernel(f);
+  size_t at = 0;
+  while (MEASURED[at].width < kernel->width) at++;
+  const int64_t width = MEASURED[at].width;
+  const bool by_rows = !f->a.by_columns && !f->b.by_columns && !f->c.by_columns,
+             by_columns = f->a.by_columns && f->b.by_columns && f->c.by_columns;
+  if (f->batch != 1 || !(f->right ? by_columns : by_rows) || f->k > width || f->n > width ||
+      (double)f->m < MEASURED_ROWS[0])
+    return false;
+  int row = 0;
+  while (row < ROWS - 2 && (double)f->m >= MEASURED_ROWS[row + 1]) row++;
+  const double between =
+      log((double)f->m / MEASURED_ROWS[row]) / log(MEASURED_ROWS[row + 1] / MEASURED_ROWS[row]);
+  /* Two calls are taken to need as long for a flop as they did where k, w and n are as wide as the
+   * kernel. They need longer where less is multiplied, but the kernel multiplies zeros as well. */
+  const double wasted = 2 * (double)(width * width) / (double)(f->w * (f->k + f->n));
+  *out = (mmci_group_share){0};
+  for (int i = 0; i < 2; i++) {
+    mmci_fused_half whole = *f;
+    whole.m = (int64_t)MEASURED_ROWS[row + i];
+    whole.k = whole.w = whole.n = width;
+    const double longer = us_of_row(f) / us_of_row(&whole) * wasted,
+                 weight = i == 0 ? fmax(1 - between, 0) : fmin(between, 1);
+    out->time += weight * longer * MEASURED[at].time[row + i];
+    out->joules += weight * longer * MEASURED[at].joules[row + i];
+  }
+  return out->time <= MOST_TIME && out->joules <= MOST_JOULES;
 }
 
 /* One warpgroup loads, the others multiply. */

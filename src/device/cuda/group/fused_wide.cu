@@ -397,7 +397,7 @@ const mmci_fused_half_kernel mmci_fused_wide = {
     0,
     CLUSTER,
     MMCI_FUSED_BY_WIDE,
-    4.75e6,
+    5.94e6,
     {"fused left f16 512x256", "fused left bf16 512x256"},
     {"fused right f16 512x256", "fused right bf16 512x256"},
     {}};

@@ -411,6 +411,14 @@ double mmci_cuda_chain_seconds(const mmci_device *device, const mmci_group *chai
   return predicted_us(mmci_cuda_model_of(device->properties.name), chain, &kernel) * 1e-6;
 }
 
+bool mmci_cuda_chain_share(const mmci_device *device, const mmci_group *chain,
+                           mmci_group_share *out) {
+  mmci_group_kernel kernel = {.limits = limits_of(device)};
+  if (!is_sound(chain)) return false;
+  choose_kind(mmci_cuda_model_of(device->properties.name), chain, &kernel);
+  return kernel.kind == FUSED_HALF && mmci_fused_half_share(&kernel.half, out);
+}
+
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 static void fill_squares(const mmci_group *chain, mmci_squares *squares) {
