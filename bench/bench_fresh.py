@@ -2,7 +2,7 @@
 """Draws chains and times mmchain.multi_dot, untuned and tuned, beside what a peer does.
 
     python3 bench/bench_fresh.py [--peer torch|numpy] [--seed N] [--cases N] [--seconds S]
-                                 [--thin] [--no-rules] [--lines FILE]
+                                 [--thin | --crowd] [--no-rules] [--lines FILE]
 
 The cases depend on the seed alone, which is printed: 2 to 20 factors, sides 1 to 1500, a quarter of
 them batches of up to 300,000, every dtype of the peer. torch is what torch.linalg.multi_dot, or for
@@ -13,7 +13,9 @@ After the tuning, a plan that is another than before is timed in turns with the 
 is the same, nothing has changed.
 
 With --thin sides are very unlike each other, from 1 to 1500, in 2 to 12 factors and batches of up to
-100, so that most products have few elements or short sums.
+100, so that most products have few elements or short sums. With --crowd they are of 65 to 128, in 2
+to 9 factors and batches of up to 100: threads of NumPy's OpenBLAS compute them, and look for more
+work while mmchain multiplies.
 
 Every answer is compared with float64 (complex128) arithmetic of the peer. The cases are timed in a
 wisdom store of their own that is empty; then products that are none of theirs are tuned, and all of
@@ -57,6 +59,8 @@ FACTORS = [2, 3, 3, 4, 5, 6, 9, 20]
 LARGEST = [6, 16, 40, 100, 300, 1500]
 EQUAL = [2, 3, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 50, 64, 96, 128, 160]
 BATCHES = [1, 1, 1, 2, 16, 100, 1000, 20000, 300000]
+CROWD_FACTORS = [2, 3, 3, 4, 5, 6, 9]
+CROWD_BATCHES = [1, 1, 2, 4, 8, 16, 16, 50, 100]
 UNIT = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24, "c64": 2.0**-24, "f64": 2.0**-53, "c128": 2.0**-53}
 
 THIN_FACTORS = [2, 3, 4, 5, 6, 9, 12]
@@ -81,7 +85,15 @@ def draw_thin(choose, peer):
     return Case(choose.choice(peer.dtypes), dims, choose.choice(THIN_BATCHES))
 
 
-def draw(choose, peer, thin):
+def draw_crowd(choose, peer):
+    factors = choose.choice(CROWD_FACTORS)
+    dims = [choose.randint(65, 128) for _ in range(factors + 1)]
+    if choose.random() < 0.5:
+        dims = [dims[0]] * (factors + 1)
+    return Case(choose.choice(peer.dtypes), dims, choose.choice(CROWD_BATCHES))
+
+
+def draw(choose, peer, special):
     """A case that fits: few enough elements and multiplications."""
     while True:
         factors, largest = choose.choice(FACTORS), choose.choice(LARGEST)
@@ -89,8 +101,8 @@ def draw(choose, peer, thin):
         if choose.random() < 0.4:
             dims = [choose.choice(EQUAL)] * (factors + 1)
         case = Case(choose.choice(peer.dtypes), dims, choose.choice(BATCHES))
-        if thin:
-            case = draw_thin(choose, peer)
+        if special is not None:
+            case = special(choose, peer)
         elements = sum(a * b for a, b in zip(case.dims, case.dims[1:])) * case.batch
         work = sum(case.dims[0] * a * b for a, b in zip(case.dims[1:], case.dims[2:])) * case.batch
         if elements <= peer.most_elements and work <= peer.most_work:
@@ -440,6 +452,7 @@ def arguments():
     parser.add_argument("--seconds", type=float, default=60.0, help="at most, of each of the two passes")
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of tuning between them; 0: no second pass")
     parser.add_argument("--thin", action="store_true", help="sides that are very unlike each other")
+    parser.add_argument("--crowd", action="store_true", help="sides of 65 to 128")
     parser.add_argument("--no-rules", action="store_true", help="time only, so that more cases fit the seconds")
     parser.add_argument("--lines", help="a file for one JSON line a case")
     return parser.parse_args()
@@ -469,7 +482,8 @@ def main():
         import mmchain
 
         choose, peer = random.Random(args.seed), PEERS[args.peer](args.seed)
-        cases = [draw(choose, peer, args.thin) for _ in range(args.cases)]
+        special = draw_thin if args.thin else draw_crowd if args.crowd else None
+        cases = [draw(choose, peer, special) for _ in range(args.cases)]
         print(f"seed {args.seed}, {peer}")
         out = open(args.lines, "w") if args.lines else None
         before, plans = one_pass(mmchain, peer, cases, args.seconds, "untuned", out, None, not args.no_rules)

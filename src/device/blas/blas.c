@@ -35,6 +35,7 @@
 #include "device/blas/structured.h"
 #include "device/blas/threads.h"
 #include "device/blas/vector_loops.h"
+#include "device/blas/ways.h"
 #include "device/blas/workers.h"
 #include "device/host.h"
 #include "device/ref/ref.h"
@@ -90,6 +91,7 @@ struct mmci_kernel {
   bool is_single;        /* one product whose operands are given by their addresses */
   int threads;           /* threads that share a batch */
   int64_t chunk;         /* products that a thread takes at a time */
+  mmci_ways *ways;       /* what was learned in crowds; NULL where a job is too short */
   int ordered_threads;   /* threads that share one large reproducible product; 0 for others */
   int limit;             /* threads of OpenBLAS; 0 means as many as it takes */
   int semiring_threads;  /* threads that share one product over a semiring; 0 for others */
@@ -379,6 +381,7 @@ typedef struct batch {
   mmci_error *error; /* of the caller, who is the only one to do what can fail */
   mmc_status status;
   atomic_bool stopped;
+  int64_t first; /* the chunk that is piece 0 of what is shared */
 } batch;
 
 static void multiply_chunk(void *user, int worker, int64_t piece) {
@@ -390,7 +393,7 @@ static void multiply_chunk(void *user, int worker, int64_t piece) {
     atomic_store(&x->stopped, true);
   }
   if (atomic_load_explicit(&x->stopped, memory_order_relaxed)) return;
-  int64_t begin = piece * kernel->chunk, left = kernel->gemm.batch - begin;
+  int64_t begin = (x->first + piece) * kernel->chunk, left = kernel->gemm.batch - begin;
   int64_t end = left < kernel->chunk ? kernel->gemm.batch : begin + kernel->chunk;
   mmci_error error;
   if (kernel->by_vectors) {
@@ -408,6 +411,12 @@ static void multiply_chunk(void *user, int worker, int64_t piece) {
     atomic_store(&x->stopped, true);
     return;
   }
+}
+
+static void multiply_chunks(void *user, mmci_way way, int64_t begin, int64_t end) {
+  batch *x = user;
+  x->first = begin;
+  mmci_share(way == MMCI_SHARED ? x->kernel->threads : 1, end - begin, multiply_chunk, x);
 }
 
 /* ---- in pieces ----------------------------------------------------------------------------- */
@@ -512,9 +521,12 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
   } else if (kernel->is_single) {
     status = multiply_one(queue, kernel, 0, a, b, c, error);
   } else {
-    batch x = {queue, kernel, a, b, c, error, MMC_OK, false};
-    int64_t chunks = (kernel->gemm.batch + kernel->chunk - 1) / kernel->chunk;
-    mmci_share(kernel->threads, chunks, multiply_chunk, &x);
+    batch x = {queue, kernel, a, b, c, error, MMC_OK, false, 0};
+    const mmci_ways_job job = {.threads = kernel->threads,
+                               .pieces = (kernel->gemm.batch + kernel->chunk - 1) / kernel->chunk,
+                               .compute = multiply_chunks,
+                               .user = &x};
+    mmci_ways_compute(kernel->ways, &job);
     status = x.status;
   }
   if (kernel->limit > 0) mmci_blas_threads_restore();
@@ -667,6 +679,7 @@ static void release(mmci_kernel *kernel) {
   if (kernel == NULL) return;
   free(kernel->small);
   free(kernel->blocks);
+  free(kernel->ways);
   free(kernel);
 }
 
@@ -718,6 +731,9 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   }
   kernel->chunk = kernel->gemm.batch / (16 * (int64_t)kernel->threads) + 1;
   if (status == MMC_OK) status = mmci_workers_provide(kernel->threads, error);
+  const double serial_s = (double)gemm->batch * mmci_blas_serial_s(gemm);
+  if (status == MMC_OK && kernel->threads > 1 && mmci_ways_pay(serial_s))
+    status = mmci_ways_create(false, &kernel->ways, error);
   if (status == MMC_OK && is_by_panels(kernel)) atomic_store(&has_panels, true);
   if (status == MMC_OK)
     *out = kernel;

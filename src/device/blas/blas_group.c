@@ -20,6 +20,7 @@
 #include "device/blas/small.h"
 #include "device/blas/threads.h"
 #include "device/blas/vector_loops.h"
+#include "device/blas/ways.h"
 #include "device/blas/workers.h"
 #include "device/host.h"
 #include "device/ref/ref.h"
@@ -48,8 +49,9 @@ typedef struct product {
   mmci_blas_fn multiply;
   mmci_vectors vectors; /* used where by_vectors says so */
   bool by_vectors;
-  bool settles; /* what small computes is settled, where it is the result, as it is
-                   reproducible */
+  bool is_large; /* whether it is small to LIBXSMM, and large enough for threads of a CBLAS */
+  bool settles;  /* what small computes is settled, where it is the result, as it is
+                    reproducible */
 } product;
 
 struct mmci_group_kernel {
@@ -66,6 +68,8 @@ struct mmci_group_kernel {
   bool calls_blas;    /* OpenBLAS must not have threads of its own beside these */
   int64_t chunk;      /* chains that a thread takes at a time */
   int64_t block;      /* chains of which it computes one product after the other */
+  int crowd;          /* threads that want processors */
+  mmci_ways *ways;    /* what was learned in crowds; NULL where a job is too short */
   char *shared;       /* holds the results of groups */
   char *arenas;       /* each thread's arena: the addresses, then OWN */
   size_t arena_bytes; /* bytes of one thread's arena */
@@ -123,6 +127,7 @@ static void choose_calls(const mmci_group *group, int32_t s, product *out) {
                           .ldc = last ? group->ldc : tight_right.ld};
   out->by_vectors = mmci_blas_is_vectors(&out->gemm);
   if (mmci_blas_is_small(&out->gemm)) out->small = mmci_small_make(&out->gemm);
+  out->is_large = out->small.can && !mmci_blas_is_serial(&out->gemm);
   out->settles = mmci_blas_is_reproducible(&out->gemm);
   out->multiply = mmci_blas_call(&out->gemm);
   if (out->multiply == NULL) out->multiply = mmci_ref_gemm;
@@ -277,6 +282,18 @@ static void look_ahead(mmci_group_kernel *kernel, const mmci_group *group) {
   }
 }
 
+/* Prepares for crowds. The CBLAS may compute what has large products. */
+static mmc_status expect_crowds(mmci_group_kernel *kernel, double serial_s, mmci_error *error) {
+  const int library_threads = mmci_blas_threads();
+  bool has_library = false;
+  for (int32_t t = 0; t < kernel->count; t++)
+    has_library = has_library || (library_threads > 1 && kernel->products[t].is_large);
+  kernel->crowd =
+      has_library && library_threads > kernel->threads ? library_threads : kernel->threads;
+  if (kernel->crowd == 1 || !mmci_ways_pay(serial_s)) return MMC_OK;
+  return mmci_ways_create(has_library, &kernel->ways, error);
+}
+
 /* Decides how many threads there are, and what each does: chains of the batch, or groups of a
  * single one. */
 static mmc_status share_out(mmci_group_kernel *kernel, const mmci_group *group, mmci_error *error) {
@@ -305,7 +322,8 @@ static mmc_status share_out(mmci_group_kernel *kernel, const mmci_group *group, 
     choose_calls(group, kernel->groups.order[t], x);
     if (x->small.can) mmci_small_prepare(&x->small, group->batch);
   }
-  return mmci_workers_provide(kernel->threads, error);
+  status = expect_crowds(kernel, (double)group->batch * all_s, error);
+  return status == MMC_OK ? mmci_workers_provide(kernel->threads, error) : status;
 }
 
 mmc_status mmci_blas_group_prepare(mmci_device *device, const mmci_group *group,
@@ -350,22 +368,26 @@ void mmci_blas_group_release(mmci_group_kernel *kernel) {
   free(kernel->products);
   free(kernel->shared);
   free(kernel->arenas);
+  free(kernel->ways);
   free(kernel);
 }
 
 /* ---- multiplying ----------------------------------------------------------------------------- */
 
-/* Computes a product of so many chains. */
-static void multiply_product(const product *x, int64_t chains, char *const *bases) {
+/* Computes a product of so many chains, by the CBLAS where that has threads for it. */
+static void multiply_product(const product *x, int64_t chains, bool by_library,
+                             char *const *bases) {
   const char *a = mmci_address(bases[x->a.base], x->a.offset),
              *b = mmci_address(bases[x->b.base], x->b.offset);
   char *c = mmci_address(bases[x->c.base], x->c.offset);
+  const bool is_small = x->small.can && !(by_library && x->is_large);
   if (x->by_vectors) {
     mmci_vectors_multiply(&x->vectors, chains, a, b, c);
     return;
   }
+  if (by_library) mmci_xsmm_leave();
   for (int64_t i = 0; i < chains; i++) {
-    if (x->small.can) {
+    if (is_small) {
       mmci_small_multiply(&x->small, a, b, c, bases[OWN]);
       if (x->settles && x->c.base == RESULT) mmci_ordered_settle(&x->gemm, c);
     } else {
@@ -400,10 +422,10 @@ static void bind_chains(const mmci_group_kernel *x, const void *const *operands,
 
 /* Computes group g of the chains that are bound. */
 static void compute_products(const mmci_group_kernel *kernel, int32_t g, int64_t chains,
-                             char **bases) {
+                             bool by_library, char **bases) {
   const mmci_phases *groups = &kernel->groups;
   for (int32_t t = groups->groups[g]; t < groups->groups[g + 1]; t++)
-    multiply_product(&kernel->products[t], chains, bases);
+    multiply_product(&kernel->products[t], chains, by_library, bases);
 }
 
 /* One execution that threads share. */
@@ -411,23 +433,35 @@ typedef struct execution {
   const mmci_group_kernel *kernel;
   const void *const *operands;
   void *c;
+  int64_t first;       /* the chunk that is piece 0 of what is shared */
   mmci_tally computed; /* how many groups are computed */
 } execution;
 
-/* Computes a chunk of the batch. */
-static void compute_chains(void *user, int worker, int64_t piece) {
-  const execution *x = user;
+/* Computes chains from begin to end. */
+static void compute_chains(const execution *x, int worker, int64_t begin, int64_t end,
+                           bool by_library) {
   const mmci_group_kernel *kernel = x->kernel;
   char **bases = bases_of(kernel, worker);
-  int64_t begin = piece * kernel->chunk, left = kernel->batch - begin;
-  int64_t end = left < kernel->chunk ? kernel->batch : begin + kernel->chunk;
   for (int64_t i = begin; i < end; i += kernel->block) {
     const int64_t rest = end - i, chains = rest < kernel->block ? rest : kernel->block;
     const int64_t behind = rest - chains;
     bind_chains(kernel, x->operands, x->c, i, kernel->block == 1 && behind > 0, bases);
-    compute_products(kernel, 0, chains, bases);
+    for (int32_t g = 0; g < kernel->groups.group_count; g++)
+      compute_products(kernel, g, chains, by_library, bases);
   }
   mmci_xsmm_leave();
+}
+
+/* Returns the chain with which chunk number `chunk` begins. */
+static int64_t begin_of(const mmci_group_kernel *kernel, int64_t chunk) {
+  const int64_t begin = chunk * kernel->chunk;
+  return begin < kernel->batch ? begin : kernel->batch;
+}
+
+static void compute_chunk(void *user, int worker, int64_t piece) {
+  const execution *x = user;
+  const int64_t chunk = x->first + piece;
+  compute_chains(x, worker, begin_of(x->kernel, chunk), begin_of(x->kernel, chunk + 1), false);
 }
 
 /* Returns how many groups precede the phase of group g; the threads that compute these have
@@ -445,9 +479,25 @@ static void compute_group(void *user, int worker, int64_t piece) {
   char **bases = bases_of(x->kernel, worker);
   bind_chains(x->kernel, x->operands, x->c, 0, 0, bases);
   mmci_tally_await(&x->computed, before);
-  compute_products(x->kernel, (int32_t)piece, 1, bases);
+  compute_products(x->kernel, (int32_t)piece, 1, false, bases);
   mmci_xsmm_leave();
   mmci_tally_raise(&x->computed);
+}
+
+/* Computes chunks; the one chain of a batch of 1 is one chunk. */
+static void compute_by(void *user, mmci_way way, int64_t begin, int64_t end) {
+  execution *x = user;
+  const mmci_group_kernel *kernel = x->kernel;
+  const bool limits = kernel->threads > 1 && kernel->calls_blas && way != MMCI_LIBRARY;
+  if (limits) mmci_blas_threads_limit(1);
+  x->first = begin;
+  if (way != MMCI_SHARED)
+    compute_chains(x, 0, begin_of(kernel, begin), begin_of(kernel, end), way == MMCI_LIBRARY);
+  else if (kernel->batch == 1)
+    mmci_share(kernel->threads, kernel->groups.group_count, compute_group, x);
+  else
+    mmci_share(kernel->threads, end - begin, compute_chunk, x);
+  if (limits) mmci_blas_threads_restore();
 }
 
 mmc_status mmci_blas_group_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
@@ -456,13 +506,10 @@ mmc_status mmci_blas_group_enqueue(mmci_queue *queue, const mmci_group_kernel *k
   for (int32_t t = 0; t < kernel->count; t++)
     if (kernel->products[t].small.can) mmci_small_execute(&kernel->products[t].small);
   execution x = {.kernel = kernel, .operands = operands, .c = c, .computed = MMCI_TALLY};
-  bool limits = kernel->threads > 1 && kernel->calls_blas;
-  if (limits) mmci_blas_threads_limit(1);
-  if (kernel->batch == 1)
-    mmci_share(kernel->threads, kernel->groups.group_count, compute_group, &x);
-  else
-    mmci_share(kernel->threads, (kernel->batch + kernel->chunk - 1) / kernel->chunk, compute_chains,
-               &x);
-  if (limits) mmci_blas_threads_restore();
+  const mmci_ways_job job = {.threads = kernel->crowd,
+                             .pieces = (kernel->batch + kernel->chunk - 1) / kernel->chunk,
+                             .compute = compute_by,
+                             .user = &x};
+  mmci_ways_compute(kernel->ways, &job);
   return MMC_OK;
 }

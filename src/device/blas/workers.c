@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "device/blas/crowd.h"
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -106,6 +107,7 @@ static void become_idle(helper *x) {
 
 static void *help(void *argument) {
   helper *x = argument;
+  mmci_crowd_leave_out();
   for (;;) {
     wait_for_job(x);
     int state = ASKED;
@@ -113,8 +115,10 @@ static void *help(void *argument) {
       take_pieces(x->job, x->worker);
       become_idle(x);
     }
-    if (state == ENDED) return NULL;
+    if (state == ENDED) break;
   }
+  mmci_crowd_count_again();
+  return NULL;
 }
 
 static void call(helper *x, int state) {
@@ -175,6 +179,7 @@ static void after_fork_in_child(void) {
     x->next = x->next_of_all;
   }
   idle = all;
+  mmci_crowd_forget();
   pthread_mutex_unlock(&lock);
 }
 
