@@ -120,8 +120,10 @@ static bool scan_tiles(Stack &factors, Stack *initial, Stack &states, int64_t ru
          mmci_cuda_tiles_finish(nullptr, &pass, &error) == MMC_OK;
 }
 
-/* Scans by long strands, the products of which are followed by strands of few factors. */
-static bool scan_long(Stack &factors, Stack *initial, Stack &states, int64_t run) {
+/* Scans by long strands, the products of which are followed by strands of few factors, or are
+ * multiplied by the strands themselves, where these walk the first. */
+static bool scan_long(Stack &factors, Stack *initial, Stack &states, int64_t run,
+                      bool walks_first) {
   mmci_error error = {};
   mmci_cuda_tiles pass = {};
   const int64_t n = factors.n, size = n * n;
@@ -139,6 +141,12 @@ static bool scan_long(Stack &factors, Stack *initial, Stack &states, int64_t run
   pass.totals = totals.data();
   pass.carries = carries.data();
   if (pass.tiles == 1) return mmci_cuda_long_strands_finish(nullptr, &pass, &error) == MMC_OK;
+  if (walks_first) {
+    pass.carries = nullptr;
+    pass.walks_first = true;
+    return mmci_cuda_long_strands_reduce(nullptr, &pass, &error) == MMC_OK &&
+           mmci_cuda_long_strands_finish(nullptr, &pass, &error) == MMC_OK;
+  }
   mmci_cuda_sweep above = {};
   above.dtype = pass.dtype;
   above.n = n;
@@ -171,21 +179,24 @@ static void try_long(uint64_t seed) {
   const int64_t length = random_below(&random, 4) == 0
                              ? (2 << random_below(&random, 5)) - 1 + random_below(&random, 3)
                              : 1 + random_below(&random, 40 * most < 200 ? 40 * most : 200);
-  const int64_t run = is_one ? length : most;
+  const bool walks_first = some();
+  const int64_t parts = 2 + random_below(&random, 9); /* of strands that walk the first */
+  const int64_t run = is_one ? length : walks_first ? (length + parts - 1) / parts : most;
   Stack factors(dtype, n, length, batch, some(), some());
   Stack states(dtype, n, length, batch, some(), some());
   Stack initial(dtype, n, 1, batch, some(), some());
   factors.fill(&random);
   initial.fill(&random);
   Stack *before = some() ? &initial : nullptr;
-  expect(scan_long(factors, before, states, run) && is_right(factors, before, states),
+  expect(scan_long(factors, before, states, run, walks_first) && is_right(factors, before, states),
          "a scan by long strands", seed);
 }
 
 /* Positive factors of one scan of two, one element of which is no number or infinite: the states
  * before it and all of the other scan are right, its own hold it in that column, and later ones
  * everywhere. */
-static void try_long_poison(uint64_t seed, mmc_dtype dtype, int64_t n, int64_t run, double poison) {
+static void try_long_poison(uint64_t seed, mmc_dtype dtype, int64_t n, int64_t run,
+                            bool walks_first, double poison) {
   uint64_t random = seed;
   const int64_t length = 61, batch = 2, at = 33, row = n / 3, col = n / 2;
   Stack factors(dtype, n, length, batch, true, false), states(dtype, n, length, batch, true, false);
@@ -197,7 +208,8 @@ static void try_long_poison(uint64_t seed, mmc_dtype dtype, int64_t n, int64_t r
   Stack clean = factors, plain(dtype, n, length, batch, true, false);
   clean.form.data = clean.bytes.data();
   element_write(dtype, factors.at(1, at, row, col), {poison, 0});
-  bool right = scan_long(factors, nullptr, states, run) && scan_long(clean, nullptr, plain, run) &&
+  bool right = scan_long(factors, nullptr, states, run, walks_first) &&
+               scan_long(clean, nullptr, plain, run, walks_first) &&
                is_right(clean, nullptr, plain);
   for (int64_t b = 0; b < batch; b++)
     for (int64_t t = 0; t < length; t++)
@@ -559,9 +571,11 @@ int main(int argc, char **argv) {
   for (int64_t n = 3; n <= 12; n += 4) try_poison(seed, dtype, n, false, poison);
   try_poison(seed, dtype, 8, false, poison);
   for (int64_t run : {7, 61}) {
-    try_long_poison(seed, MMC_F32, 16, run, (double)INFINITY);
-    try_long_poison(seed, MMC_F64, 11, run, (double)NAN);
-    try_long_poison(seed, MMC_F32, 12, run, poison);
+    try_long_poison(seed, MMC_F32, 16, run, false, (double)INFINITY);
+    try_long_poison(seed, MMC_F64, 11, run, false, (double)NAN);
+    try_long_poison(seed, MMC_F32, 12, run, false, poison);
+    try_long_poison(seed, MMC_F32, 16, run + 4, true, poison);
+    try_long_poison(seed, MMC_F64, 13, run - 4, true, poison);
   }
   expect(mmci_cuda_sweep_can(MMC_F32, 16) && !mmci_cuda_sweep_can(MMC_C64, 16) &&
              mmci_cuda_sweep_can(MMC_F32, 5) && !mmci_cuda_sweep_can(MMC_F32, 17),

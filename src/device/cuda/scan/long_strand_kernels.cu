@@ -5,12 +5,15 @@
  * strand_kernels.cu. A few warps of a multiprocessor are enough here, because the factors come
  * through a ring in shared memory, so far ahead that memory is not waited for. Where there are many
  * scans each is one strand, and every factor is read once. Else one launch finds the products of
- * all strands and another, once the states before them are known, follows them again.
+ * all strands and another, once the states before them are known, follows them again. Where a scan
+ * has few strands, the first is followed while the products of the next ones are found, and each
+ * later one multiplies these itself, so that two launches are enough and the first and the last
+ * strand are read once.
  *
  * A line of 16 elements is put in another place in shared memory, and its pieces of 16 bytes in
  * another order, so that lanes meet all banks, whether they read lines or across them.
  *
- * Launch  a block of one warp for every tile of every scan */
+ * Launch  a block of one warp for every tile of every scan, or all but one */
 extern "C" {
 #include "base/status.h"
 }
@@ -124,8 +127,12 @@ struct Ring {
   }
 };
 
+/* Which state is before a tile but the first: a carry, or that after the first tile times the
+ * products of those between. */
+enum Before { CARRY, FIRST_TILE };
+
 /* Follows a tile: writes its states, or finds its product. */
-template <typename Real, bool WRITES>
+template <typename Real, bool WRITES, Before BEFORE = CARRY>
 __device__ __forceinline__ void follow(const mmci_cuda_tiles &pass, void *memory, int64_t b,
                                        int64_t tile) {
   typedef Sixteen<Real> Matrix;
@@ -143,8 +150,9 @@ __device__ __forceinline__ void follow(const mmci_cuda_tiles &pass, void *memory
   }
   Ring<Real, SLOTS<Real>> ring(factors, n, memory, first, count);
   const Way way = way_of<Real>(pass.states, n);
-  Real *to = static_cast<Real *>(const_cast<void *>(pass.states.data)) + b * pass.states.stride +
-             begin * pass.states.step;
+  Real *const states = static_cast<Real *>(const_cast<void *>(pass.states.data)) +
+                       b * pass.states.stride,
+              *to = states + begin * pass.states.step;
   typename Matrix::State state, last;
   typename Matrix::Factor factor;
   double m[4][2];
@@ -158,16 +166,28 @@ __device__ __forceinline__ void follow(const mmci_cuda_tiles &pass, void *memory
     convert(1);
     ring.bring();
   };
-  const Way tight = way_of<Real>({pass.carries, n, size, 0, false}, n);
   const int64_t number = b * pass.tiles + tile;
-  if (WRITES && (tile > 0 || pass.initial.data != nullptr)) {
-    if (tile > 0)
-      Matrix::load_state(tight, static_cast<const Real *>(pass.carries) + (number - 1) * size,
-                         &state);
-    else
+  if (WRITES && (BEFORE == FIRST_TILE || tile > 0 || pass.initial.data != nullptr)) {
+    if (BEFORE == FIRST_TILE) {
+      const Way tight = way_of<Real>({pass.totals, n, size, 0, false}, n);
+      const Real *total = static_cast<const Real *>(pass.totals) + (b * pass.tiles + 1) * size;
+      if (tile > 1) Matrix::load(tight, total, &factor);
+      Matrix::load_state(way, states + (pass.run - 1) * pass.states.step, &state);
+      for (int64_t t = 1; t < tile; t++) {
+        convert(0);
+        convert(1);
+        total += size;
+        if (t + 1 < tile) Matrix::load(tight, total, &factor);
+        Matrix::multiply(&state, m, n);
+      }
+    } else if (tile > 0) {
+      Matrix::load_state(way_of<Real>({pass.carries, n, size, 0, false}, n),
+                         static_cast<const Real *>(pass.carries) + (number - 1) * size, &state);
+    } else {
       Matrix::load_state({pass.initial.ld, n, pass.initial.turned, false, false},
                          static_cast<const Real *>(pass.initial.data) + b * pass.initial.stride,
                          &state);
+    }
     take();
     Matrix::multiply(&state, m, n);
   } else {
@@ -205,12 +225,33 @@ __global__ void __launch_bounds__(WARP) long_strands(const mmci_cuda_tiles pass)
   follow<Real, WRITES>(pass, memory, number / pass.tiles, number % pass.tiles);
 }
 
+/* The first tile of every scan is followed, and the products of those before the last one are
+ * found. What takes longest is first, and is shared by all multiprocessors. */
+template <typename Real>
+__global__ void __launch_bounds__(WARP) first_and_products(const mmci_cuda_tiles pass) {
+  MMCI_DYNAMIC_SHARED(memory);
+  const int64_t b = (int64_t)blockIdx.x % pass.batch, tile = (int64_t)blockIdx.x / pass.batch;
+  if (tile == 0)
+    follow<Real, true>(pass, memory, b, 0);
+  else
+    follow<Real, false>(pass, memory, b, tile);
+}
+
+template <typename Real>
+__global__ void __launch_bounds__(WARP) all_but_first(const mmci_cuda_tiles pass) {
+  MMCI_DYNAMIC_SHARED(memory);
+  const int64_t b = (int64_t)blockIdx.x % pass.batch, number = (int64_t)blockIdx.x / pass.batch;
+  follow<Real, true, FIRST_TILE>(pass, memory, b, pass.tiles - 1 - number);
+}
+
 template <typename Real>
 mmc_status launch(cudaStream_t stream, const mmci_cuda_tiles *pass, bool finishes,
                   mmci_error *error) {
-  const auto kernel = finishes ? long_strands<Real, true> : long_strands<Real, false>;
+  const auto kernel = pass->walks_first ? finishes ? all_but_first<Real> : first_and_products<Real>
+                      : finishes ? long_strands<Real, true>
+                                        : long_strands<Real, false>;
   const size_t shared = SLOTS<Real> * Sixteen<Real>::SIZE * sizeof(Real);
-  const unsigned blocks = (unsigned)(pass->tiles * pass->batch);
+  const unsigned blocks = (unsigned)((pass->tiles - (pass->walks_first ? 1 : 0)) * pass->batch);
   MMCI_CUDA_TRY(mmci_launch(kernel, dim3(blocks), dim3(WARP), shared, stream, *pass));
   return MMC_OK;
 }

@@ -79,6 +79,10 @@ typedef struct mmci_cuda_tiles {
   /* Reducing keeps here, for every chain of every tile, the product of the tile's chains up to it,
    * for finishing; n x n each without gaps. NULL where there is one tile. */
   void *parts;
+  /* Of long strands, of which a scan has at least two: the first pass writes the states of the
+   * first tile and the products of those before the last one, and the second finds the states
+   * before the other tiles itself, without carries. */
+  bool walks_first;
 } mmci_cuda_tiles;
 
 /* Says whether there are kernels for matrices of this size. */
