@@ -8,6 +8,10 @@
  *     mmci_cluster_rank(), mmci_cluster_sync(), mmci_cluster_at(shared, block)
  *                                          which block of its cluster this is; a barrier of all;
  *                                          the same place of another block's shared memory
+ *     mmci_launch_after(kernel, early, grid, block, shared_bytes, stream, arguments...)
+ *                                          when early, the kernel may start once all blocks of the
+ *                                          launch before called mmci_let_next_start(), and what
+ *                                          that wrote is there after mmci_await_previous()
  *     MMCI_DYNAMIC_SHARED(name)            the block's dynamic shared memory, 16-byte aligned
  *     mmci_copy_async(shared, global)      cp.async of 16 bytes; then commit, then wait
  *     mmci_copy_async_bytes<n>(shared, global)   the same of 4 or 8 bytes
@@ -25,6 +29,15 @@
 
 #include "cuda_emulation.h"
 
+template <typename... Parameters, typename... Arguments>
+static inline cudaError_t mmci_launch_after(void (*kernel)(Parameters...), bool, dim3 grid,
+                                            dim3 block, size_t shared_bytes, cudaStream_t stream,
+                                            Arguments... arguments) {
+  return mmci_launch(kernel, grid, block, shared_bytes, stream, arguments...);
+}
+static inline void mmci_let_next_start() {}
+static inline void mmci_await_previous() {}
+
 #else
 
 #include <cuda_runtime.h>
@@ -39,6 +52,35 @@ static inline cudaError_t mmci_launch(void (*kernel)(Parameters...), dim3 grid, 
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+}
+
+template <typename... Parameters, typename... Arguments>
+static inline cudaError_t mmci_launch_after(void (*kernel)(Parameters...), bool early, dim3 grid,
+                                            dim3 block, size_t shared_bytes, cudaStream_t stream,
+                                            Arguments... arguments) {
+  cudaLaunchAttribute serial = {};
+  serial.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  serial.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &serial;
+  config.numAttrs = early ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+}
+
+static __device__ __forceinline__ void mmci_let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+static __device__ __forceinline__ void mmci_await_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 
 template <typename... Parameters, typename... Arguments>

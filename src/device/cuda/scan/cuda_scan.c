@@ -2,12 +2,15 @@
  *
  * Up to 16 rows one launch sweeps over tiles that stay in shared memory, or, of 9 to 16 rows where
  * the chip has tensor cores of doubles, over strands that warps follow, a tile a multiprocessor.
- * Many scans of these, and long ones, are followed in long strands, a warp each. Where that would
+ * Many scans of these, and long ones, are followed in long strands, a warp each; scans that are
+ * too few for that in few parts, two launches of long strands. Where sweeping would
  * take many tiles a multiprocessor, passes over larger tiles are faster: one finds their products,
  * which are swept, and another the states. Of more rows, the products of tiles are a shorter scan,
  * whose products of tiles are a shorter one still, until one tile is left: each level is reduced
  * going up and finished going down, by tensor cores of doubles where that can be.
  */
+#include <math.h>
+
 #include "base/address.h"
 #include "base/alloc.h"
 #include "device/cuda/cuda_check.h"
@@ -36,6 +39,10 @@ enum { LEAST_STRAND = 2, MOST_OF_FEW = 16, MOST_F64 = 256, MOST_F32 = 48, MOST_O
  * multiprocessors and so many factors in all. */
 enum { MANY_SCANS_F64 = 7, MANY_SCANS = 14, LEAST_LONG_F32 = 60000, LEAST_LONG_F64 = 550000 };
 
+/* Scans are followed in from LEAST_PARTS to MOST_PARTS long strands by two launches, or in one
+ * where lines do not begin at multiples of 16 bytes and that was not taken before. */
+enum { LEAST_PARTS = 3, MOST_PARTS = 24 };
+
 /* A tile of the first level takes so many factors at least; one of another level so many at most,
  * and all that are left where these are few. */
 enum { LEAST_RUN = 4, UPPER_RUN = 8, ONE_TILE = 18, MOST_LEVELS = 20 };
@@ -59,7 +66,8 @@ struct mmci_scan_kernel {
   int strands; /* of a tile, where tiles are of strands */
   /* Passes over larger tiles, the products of which are swept; tiles is 0 where there are none. */
   level passes;
-  bool is_long; /* the passes are by long strands, whose products are followed by strands */
+  bool is_long;     /* the passes are by long strands, whose products are followed by strands */
+  bool walks_first; /* or are multiplied by the strands themselves */
   void *parts;
 };
 
@@ -220,15 +228,22 @@ static bool cut_strands(const mmci_device *device, const mmci_scan *scan, mmci_s
   return out->run <= (whole ? MOST_OF_SCANS : MOST_F32);
 }
 
-/* Cuts a scan for passes by long strands: one a scan where there are many scans, and else as many
- * as multiprocessors follow at once. Returns whether that is faster than what else there is, as
- * measured on an H200. */
+/* Returns a pass of long strands that knows the factors, but not where they are. */
+static mmci_cuda_tiles factors_alone(const mmci_scan *scan) {
+  const mmci_scan_places nothing = {0};
+  return (mmci_cuda_tiles){
+      .dtype = scan->dtype, .n = scan->n, .factors = factors_of(scan, &nothing)};
+}
+
+/* Cuts scans for passes by long strands: one a scan where there are many scans, and else as many
+ * as multiprocessors follow at once. Returns whether that is faster than what else there is but few
+ * parts, as measured on an H200. */
 static bool cut_long(const mmci_device *device, const mmci_scan *scan, mmci_scan_kernel *out) {
   const struct cudaDeviceProp *chip = &device->properties;
-  const mmci_scan_places nothing = {0};
-  const mmci_cuda_tiles pass = {
-      .dtype = scan->dtype, .n = scan->n, .factors = factors_of(scan, &nothing)};
-  if (!mmci_cuda_long_strands_can(chip->major, chip->minor, &pass)) return false;
+  const mmci_cuda_tiles pass = factors_alone(scan);
+  if (!mmci_cuda_long_strands_can(chip->major, chip->minor, scan->dtype, scan->n) ||
+      !mmci_cuda_long_strands_have_pieces(&pass))
+    return false;
   const int64_t processors = chip->multiProcessorCount, all = scan->length * scan->batch;
   const bool is_f32 = scan->dtype == MMC_F32;
   const int64_t many = is_f32 || scan->n < 16 ? MANY_SCANS : MANY_SCANS_F64;
@@ -240,6 +255,75 @@ static bool cut_long(const mmci_device *device, const mmci_scan *scan, mmci_scan
   const int64_t run = ceiling(scan->length, tiles);
   out->passes = (level){.length = scan->length, .run = run, .tiles = ceiling(scan->length, run)};
   out->is_long = true;
+  return true;
+}
+
+/* Microseconds of long strands, from what was measured on an H200: of a factor that one warp
+ * follows, by pieces of 16 bytes or by elements (which is a guess), of a product of a part that it
+ * reads, and of a launch until memory is busy. */
+static const double step_f32_us = 0.32, step_f64_us = 0.36, step_elements_us = 0.5,
+                    product_us = 0.35, launch_us = 5.5, bytes_a_us = 3.85e6;
+
+/* Returns the microseconds that moving so many matrices takes. */
+static double moving_us(const mmci_scan *scan, double matrices) {
+  return matrices * (double)(scan->n * scan->n) * (double)mmc_dtype_size(scan->dtype) / bytes_a_us;
+}
+
+/* Returns the microseconds that long strands take, parts of each scan. */
+static double parts_us(const mmci_device *device, const mmci_scan *scan, int64_t parts,
+                       bool has_pieces) {
+  const int64_t at_once =
+      mmci_cuda_long_strands_at_once(scan->dtype) * device->properties.multiProcessorCount;
+  const int64_t run = ceiling(scan->length, parts), tiles = ceiling(scan->length, run);
+  const int64_t strands = scan->batch * (tiles > 1 ? tiles - 1 : 1);
+  const double all = (double)scan->length * (double)scan->batch;
+  const double step = !has_pieces              ? step_elements_us
+                      : scan->dtype == MMC_F32 ? step_f32_us
+                                               : step_f64_us;
+  const double followed = step * (double)(run * ceiling(strands, at_once));
+  if (tiles == 1) return launch_us + fmax(followed, moving_us(scan, 2 * all));
+  const double later = (double)(tiles - 1) / (double)tiles;
+  return 2 * launch_us + fmax(followed, moving_us(scan, all)) +
+         fmax(followed, moving_us(scan, 2 * later * all)) + product_us * (double)(tiles - 2);
+}
+
+/* Returns the least microseconds that a scan takes without few parts, as measured on an H200. */
+static double other_us(const mmci_device *device, const mmci_scan *scan) {
+  const bool is_f32 = scan->dtype == MMC_F32, is_16 = scan->n == 16;
+  const double all = (double)scan->length * (double)scan->batch;
+  mmci_scan_kernel cut = {0};
+  if (cut_long(device, scan, &cut)) {
+    if (cut.passes.tiles == 1) return parts_us(device, scan, 1, true);
+    return 20 + moving_us(scan, 3 * all);
+  }
+  if (cut_strands(device, scan, &cut))
+    return 10 + all * (is_f32 ? is_16 ? 1.2e-3 : 1.05e-3 : is_16 ? 1.7e-3 : 1.1e-3);
+  if (is_16) return 10 + all * (is_f32 ? 0.85e-3 : 1.9e-3);
+  return 10 + 1.3e-3 * all;
+}
+
+/* Cuts scans into few parts, followed in long strands, of which a GPU follows all at once. Returns
+ * whether that is faster than what else there is. */
+static bool cut_parts(const mmci_device *device, const mmci_scan *scan, mmci_scan_kernel *out) {
+  const struct cudaDeviceProp *chip = &device->properties;
+  const mmci_cuda_tiles pass = factors_alone(scan);
+  if (!mmci_cuda_long_strands_can(chip->major, chip->minor, scan->dtype, scan->n)) return false;
+  const bool has_pieces = mmci_cuda_long_strands_have_pieces(&pass);
+  if (!has_pieces && mmci_cuda_tiles_can(scan->dtype, scan->n)) return false;
+  double least_us = 0.9 * other_us(device, scan);
+  int64_t best = 0;
+  for (int64_t parts = has_pieces ? LEAST_PARTS : 1; parts <= MOST_PARTS; parts++) {
+    if (parts > 1 && (parts < LEAST_PARTS || parts > scan->length)) continue;
+    const double us = parts_us(device, scan, parts, has_pieces);
+    if (us >= least_us) continue;
+    least_us = us;
+    best = parts;
+  }
+  if (best == 0) return false;
+  const int64_t run = ceiling(scan->length, best);
+  out->passes = (level){.length = scan->length, .run = run, .tiles = ceiling(scan->length, run)};
+  out->is_long = true;
+  out->walks_first = out->passes.tiles > 1;
   return true;
 }
 
@@ -258,8 +342,8 @@ bool mmci_cuda_scan_supports(const mmci_device *device, const mmci_scan *scan) {
   if (is_recurrence(scan)) return scan->batch < INT32_MAX;
   if (scan->width != scan->n || scan->has_addend) return false;
   mmci_scan_kernel cut = {0};
-  if (scan->length > longest(scan) && !cut_long(device, scan, &cut) &&
-      !cut_strands(device, scan, &cut))
+  if (scan->length > longest(scan) && !cut_parts(device, scan, &cut) &&
+      !cut_long(device, scan, &cut) && !cut_strands(device, scan, &cut))
     return false;
   if (mmci_cuda_walk_can(scan->dtype, scan->n))
     return (double)scan->length * (double)scan->batch < 1e8;
@@ -314,7 +398,9 @@ static mmc_status make_long_passes(mmci_queue *queue, const mmci_scan_kernel *ke
                                    const mmci_scan_places *places, const mmci_cuda_tiles *pass,
                                    mmci_error *error) {
   mmc_status status = MMC_OK;
-  if (pass->tiles > 1) {
+  if (pass->walks_first) {
+    status = mmci_cuda_long_strands_reduce(queue->stream, pass, error);
+  } else if (pass->tiles > 1) {
     const mmci_cuda_sweep sweep = sweep_of(kernel, places);
     status = mmci_cuda_long_strands_reduce(queue->stream, pass, error);
     if (status == MMC_OK)
@@ -338,7 +424,8 @@ static mmc_status make_passes(mmci_queue *queue, const mmci_scan_kernel *kernel,
                                 .initial = initial_of(scan, places),
                                 .carries = kernel->passes.carries,
                                 .totals = kernel->passes.totals,
-                                .parts = kernel->parts};
+                                .parts = kernel->parts,
+                                .walks_first = kernel->walks_first};
   if (kernel->is_long) return make_long_passes(queue, kernel, places, &pass, error);
   if (pass.tiles == 1) return mmci_cuda_tiles_finish(queue->stream, &pass, error);
   const mmci_cuda_sweep sweep = sweep_of(kernel, places);
@@ -448,6 +535,17 @@ static mmc_status take_sweep(mmci_scan_kernel *kernel, mmci_error *error) {
   return MMC_OK;
 }
 
+/* Takes memory for the products of few parts. */
+static mmc_status take_parts(mmci_scan_kernel *kernel, mmci_error *error) {
+  const mmci_scan *scan = &kernel->scan;
+  if (!kernel->walks_first) return MMC_OK;
+  const int64_t matrix = scan->n * scan->n * (int64_t)mmc_dtype_size(scan->dtype);
+  const size_t bytes = (size_t)(kernel->passes.tiles * scan->batch * matrix);
+  const mmc_status status = mmci_cuda_alloc(kernel->device, bytes, &kernel->work, error);
+  kernel->passes.totals = kernel->work;
+  return status;
+}
+
 static mmc_status take_pieces(mmci_scan_kernel *kernel, mmci_error *error) {
   const mmci_scan_places nothing = {0};
   const mmci_cuda_recurrence x = recurrence_of(kernel, &nothing);
@@ -470,6 +568,8 @@ mmc_status mmci_cuda_scan_prepare(mmci_device *device, const mmci_scan *scan,
   } else if (mmci_cuda_walk_can(scan->dtype, scan->n)) {
     kernel->count = cut_levels(device, scan, kernel->levels);
     status = take_levels(kernel, error);
+  } else if (cut_parts(device, scan, kernel)) {
+    status = take_parts(kernel, error);
   } else if (cut_long(device, scan, kernel)) {
     cut_middle(device, scan, kernel);
     status = take_sweep(kernel, error);
@@ -524,11 +624,18 @@ void mmci_cuda_scan_facts(const mmci_scan_kernel *kernel, mmci_scan_facts *out) 
     *out = (mmci_scan_facts){
         .method = tiles > 1 ? "tiles" : "sequential",
         .kernel = "scan_long_strands",
-        .why = tiles > 1 ? "warps find the products of long runs by tensor cores of doubles, and "
-                           "then follow each"
-                         : "a warp follows each scan by tensor cores of doubles",
+        .why = kernel->walks_first
+                   ? "warps follow the first part while others find the products of the next, and "
+                     "then each follows a further part, by tensor cores of doubles"
+               : tiles > 1 ? "warps find the products of long runs by tensor cores of doubles, and "
+                             "then follow each"
+                           : "a warp follows each scan by tensor cores of doubles",
         .blocks = tiles};
     out->products = scan->length * (tiles > 1 ? 2 : 1) * scan->batch;
+    if (kernel->walks_first)
+      out->products =
+          (scan->length + (tiles - 2) * kernel->passes.run + (tiles - 1) * (tiles - 2) / 2) *
+          scan->batch;
     return;
   }
   if (kernel->strands > 0) {

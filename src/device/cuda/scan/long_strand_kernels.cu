@@ -171,6 +171,7 @@ __device__ __forceinline__ void follow(const mmci_cuda_tiles &pass, void *memory
     if (BEFORE == FIRST_TILE) {
       const Way tight = way_of<Real>({pass.totals, n, size, 0, false}, n);
       const Real *total = static_cast<const Real *>(pass.totals) + (b * pass.tiles + 1) * size;
+      mmci_await_previous();
       if (tile > 1) Matrix::load(tight, total, &factor);
       Matrix::load_state(way, states + (pass.run - 1) * pass.states.step, &state);
       for (int64_t t = 1; t < tile; t++) {
@@ -230,6 +231,7 @@ __global__ void __launch_bounds__(WARP) long_strands(const mmci_cuda_tiles pass)
 template <typename Real>
 __global__ void __launch_bounds__(WARP) first_and_products(const mmci_cuda_tiles pass) {
   MMCI_DYNAMIC_SHARED(memory);
+  mmci_let_next_start();
   const int64_t b = (int64_t)blockIdx.x % pass.batch, tile = (int64_t)blockIdx.x / pass.batch;
   if (tile == 0)
     follow<Real, true>(pass, memory, b, 0);
@@ -252,7 +254,8 @@ mmc_status launch(cudaStream_t stream, const mmci_cuda_tiles *pass, bool finishe
                                         : long_strands<Real, false>;
   const size_t shared = SLOTS<Real> * Sixteen<Real>::SIZE * sizeof(Real);
   const unsigned blocks = (unsigned)((pass->tiles - (pass->walks_first ? 1 : 0)) * pass->batch);
-  MMCI_CUDA_TRY(mmci_launch(kernel, dim3(blocks), dim3(WARP), shared, stream, *pass));
+  const bool early = pass->walks_first && finishes && pass->overlaps;
+  MMCI_CUDA_TRY(mmci_launch_after(kernel, early, dim3(blocks), dim3(WARP), shared, stream, *pass));
   return MMC_OK;
 }
 
@@ -264,11 +267,14 @@ mmc_status launch_dtype(cudaStream_t stream, const mmci_cuda_tiles *pass, bool f
 
 }  // namespace
 
-extern "C" bool mmci_cuda_long_strands_can(int major, int minor, const mmci_cuda_tiles *pass) {
+extern "C" bool mmci_cuda_long_strands_can(int major, int minor, mmc_dtype dtype, int64_t n) {
+  return mmci_cuda_strands_can(major, minor, dtype, n);
+}
+
+extern "C" bool mmci_cuda_long_strands_have_pieces(const mmci_cuda_tiles *pass) {
   const int64_t piece = PIECE_BYTES / (pass->dtype == MMC_F32 ? sizeof(float) : sizeof(double));
   const mmci_cuda_stack *x = &pass->factors;
-  return mmci_cuda_strands_can(major, minor, pass->dtype, pass->n) &&
-         (pass->n | x->ld | x->step | x->stride) % piece == 0;
+  return (pass->n | x->ld | x->step | x->stride) % piece == 0;
 }
 
 extern "C" int64_t mmci_cuda_long_strands_at_once(mmc_dtype dtype) {

@@ -83,6 +83,7 @@ typedef struct mmci_cuda_tiles {
    * first tile and the products of those before the last one, and the second finds the states
    * before the other tiles itself, without carries. */
   bool walks_first;
+  bool overlaps; /* the second pass of these may start before the first has ended */
 } mmci_cuda_tiles;
 
 /* Says whether there are kernels for matrices of this size. */
@@ -97,9 +98,11 @@ mmc_status mmci_cuda_tiles_finish(cudaStream_t stream, const mmci_cuda_tiles *pa
                                   mmci_error *error);
 
 /* The same passes by tensor cores of doubles, where a warp follows a tile of pass->run factors, of
- * 9 to 16 rows; parts are not used. Factors whose lines begin at multiples of 16 bytes are moved
- * fast. */
-bool mmci_cuda_long_strands_can(int major, int minor, const mmci_cuda_tiles *pass);
+ * 9 to 16 rows; parts are not used. */
+bool mmci_cuda_long_strands_can(int major, int minor, mmc_dtype dtype, int64_t n);
+/* Says whether lines of factors begin at multiples of 16 bytes, if the first one does: these are
+ * moved fast. */
+bool mmci_cuda_long_strands_have_pieces(const mmci_cuda_tiles *pass);
 /* Returns how many tiles a multiprocessor follows at once. */
 int64_t mmci_cuda_long_strands_at_once(mmc_dtype dtype);
 mmc_status mmci_cuda_long_strands_reduce(cudaStream_t stream, const mmci_cuda_tiles *pass,
