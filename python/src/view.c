@@ -173,11 +173,6 @@ int mmcp_requires_grad(PyObject *object) {
   return kind_of(object, &k) ? requires_grad(&k, object) : -1;
 }
 
-int mmcp_is_conjugated(PyObject *object) {
-  kind k;
-  return kind_of(object, &k) ? ask(object, k.is_conj, mmcp.is_conj) : -1;
-}
-
 /* PyTorch's tensors mean something else than their memory when they are lazily conjugated or
  * negated, and must not be read behind the back of autograd. Returns 1 when none of this is so. */
 static int is_plain(const kind *k, PyObject *object, mmc_dtype dtype) {
@@ -186,6 +181,11 @@ static int is_plain(const kind *k, PyObject *object, mmc_dtype dtype) {
   if (set == 0) set = ask(object, k->is_neg, mmcp.is_neg);
   if (set == 0 && is_complex) set = ask(object, k->is_conj, mmcp.is_conj);
   return set < 0 ? -1 : !set;
+}
+
+int mmcp_is_plain(PyObject *object, mmc_dtype dtype) {
+  kind k;
+  return kind_of(object, &k) ? is_plain(&k, object, dtype) : -1;
 }
 
 /* Whether elements have no memory, as PyTorch's zeros that it keeps lazily. */

@@ -57,10 +57,10 @@ int mmcp_device_number(const char *name);
 /* Returns the exchange functions of an object's type; NULL when it has none. */
 const dl_exchange *mmcp_exchange_of(PyObject *object);
 
-/* Whether a tensor wants a gradient, and whether it is lazily conjugated; -1 with an exception set.
- */
+/* Whether a tensor wants a gradient; whether one of this dtype wants none and is neither conjugated
+ * nor negated lazily, so that it is no more than its memory. -1 with an exception set. */
 int mmcp_requires_grad(PyObject *object);
-int mmcp_is_conjugated(PyObject *object);
+int mmcp_is_plain(PyObject *object, mmc_dtype dtype);
 
 /* Whether torch.autocast may have products in other dtypes, which PyTorch's room sees to; -1 with
  * an exception set. */
