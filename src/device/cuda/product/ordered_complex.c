@@ -1,5 +1,4 @@
-/* ordered_complex.c: see ordered_complex.h. Its numbers are of 25 products and batches of up to 256
- * rows and columns on an H200, of which nine of ten predictions are off by 12 % at most. */
+/* ordered_complex.c: see ordered_complex.h. */
 #include "device/cuda/product/ordered_complex.h"
 
 #include <math.h>
@@ -7,35 +6,62 @@
 #include "device/cuda/element_bytes.h"
 
 /* A multiprocessor takes `shared` seconds for each term of each of its tiles, but a term of all of
- * them takes no less than `alone`. */
-typedef struct tiles {
-  int side;
-  double shared, alone;
-} tiles;
+ * them takes no less than `alone`; `start` seconds go by until the first terms are there. */
+typedef struct cost {
+  double shared, alone, start;
+} cost;
 
-static const tiles C64[] = {{MMCI_ORDERED_C64_SMALL, 3.2e-8, 1.5e-7},
-                            {MMCI_ORDERED_C64_LARGE, 1.16e-7, 1.8e-7}};
-static const tiles C128[] = {{MMCI_ORDERED_C128_SMALL, 1.4e-8, 1.2e-7},
-                             {MMCI_ORDERED_C128_LARGE, 3.8e-8, 1.5e-7}};
+/* Those of 32 x 32 and, of c128, 16 x 16 were fitted to 25 products and batches on an H200. The
+ * others are estimates: cycles of 1.8 GHz for what a term of a tile is to the units that are
+ * busiest, multiplied by 1.3. */
+static const cost C64[MMCI_ORDERED_COMPLEX_TILES] = {
+    {6e-9, 8e-9, 1e-6},     {2.4e-8, 2.8e-8, 1e-6}, {3.2e-8, 1.5e-7, 0},
+    {5.2e-8, 5.8e-8, 1e-6}, {1.0e-7, 1.9e-7, 1e-6}, {2.0e-7, 2.2e-7, 1e-6}};
+static const cost C128[MMCI_ORDERED_COMPLEX_TILES] = {
+    {7e-9, 1.1e-8, 1e-6}, {1.4e-8, 1.2e-7, 0},    {1.8e-8, 2.4e-8, 1e-6},
+    {3.8e-8, 1.5e-7, 0},  {5.4e-8, 6.0e-8, 1e-6}, {1.0e-7, 1.2e-7, 1e-6}};
 
-/* Terms are computed four at a time. What a tile takes besides is as long as some terms. */
-static double seconds_of(const mmci_gemm *gemm, bool large, int multiprocessors) {
+static const mmci_ordered_complex_sides *sides_of(mmc_dtype dtype) {
+#define SIDES(rows, cols) {rows, cols},
+  static const mmci_ordered_complex_sides c64[MMCI_ORDERED_COMPLEX_TILES] = {MMCI_ORDERED_C64_TILES(
+      SIDES)},
+                                          c128[MMCI_ORDERED_COMPLEX_TILES] = {
+                                              MMCI_ORDERED_C128_TILES(SIDES)};
+#undef SIDES
+  return dtype == MMC_C64 ? c64 : c128;
+}
+
+/* Terms are computed four at a time. What a tile takes besides is as long as some terms. Tiles lie
+ * in the rows of a product that is not turned. */
+double mmci_ordered_complex_seconds_by(const mmci_gemm *gemm, int tile, int multiprocessors) {
   enum { STEP = 4, EXTRA_TERMS = 8 };
   static const double LAUNCH_S = 3e-6, BYTES_PER_S = 3.2e12;
-  const tiles *x = &(gemm->dtype == MMC_C64 ? C64 : C128)[large];
-  const double m = (double)gemm->m, n = (double)gemm->n, k = (double)gemm->k,
+  const cost *x = &(gemm->dtype == MMC_C64 ? C64 : C128)[tile];
+  const mmci_ordered_complex_sides *sides = &sides_of(gemm->dtype)[tile];
+  const double m = (double)(gemm->turned ? gemm->n : gemm->m),
+               n = (double)(gemm->turned ? gemm->m : gemm->n), k = (double)gemm->k,
                batch = gemm->batch > 1 ? (double)gemm->batch : 1;
-  const double count = batch * ceil(m / x->side) * ceil(n / x->side),
+  const double count = batch * ceil(m / sides->rows) * ceil(n / sides->cols),
                each = ceil(count / multiprocessors), terms = ceil(k / STEP) * STEP + EXTRA_TERMS,
                bytes =
                    batch * (m * k + k * n + m * n) * (double)mmci_cuda_element_bytes(gemm->dtype);
-  return LAUNCH_S + fmax(terms * fmax(each * x->shared, x->alone), bytes / BYTES_PER_S);
+  return LAUNCH_S + x->start + fmax(terms * fmax(each * x->shared, x->alone), bytes / BYTES_PER_S);
 }
 
-bool mmci_ordered_complex_is_large(const mmci_gemm *gemm, int multiprocessors) {
-  return seconds_of(gemm, true, multiprocessors) < seconds_of(gemm, false, multiprocessors);
+int mmci_ordered_complex_choose(const mmci_gemm *gemm, int multiprocessors) {
+  int best = 0;
+  double least_s = mmci_ordered_complex_seconds_by(gemm, best, multiprocessors);
+  for (int tile = 1; tile < MMCI_ORDERED_COMPLEX_TILES; tile++) {
+    const double s = mmci_ordered_complex_seconds_by(gemm, tile, multiprocessors);
+    if (s < least_s) {
+      best = tile;
+      least_s = s;
+    }
+  }
+  return best;
 }
 
 double mmci_ordered_complex_seconds(const mmci_gemm *gemm, int multiprocessors) {
-  return fmin(seconds_of(gemm, false, multiprocessors), seconds_of(gemm, true, multiprocessors));
+  const int tile = mmci_ordered_complex_choose(gemm, multiprocessors);
+  return mmci_ordered_complex_seconds_by(gemm, tile, multiprocessors);
 }
