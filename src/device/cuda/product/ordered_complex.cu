@@ -133,6 +133,14 @@ static __device__ __forceinline__ void fetch(const mmci_complex<Real> *from, int
 /* ---- elements of C -----------------------------------------------------------------------------
  */
 
+/* An element of those of a lane, which begin at row and col. */
+struct Place {
+  int row, down, col, across;
+};
+static __device__ __forceinline__ Place next_to(const Place &p) {
+  return {p.row, p.down, p.col, p.across + 1};
+}
+
 /* What a warp has of C, from its first element on. */
 template <typename Real>
 struct Corner {
@@ -145,11 +153,16 @@ struct Corner {
   int rows, cols; /* that there are */
   bool conj, wide;
 
-  __device__ __forceinline__ Complex *at(int row, int col) const {
-    return row < rows && col < cols ? c + row * row_step + col * col_step : nullptr;
+  /* The lane's own offset is the same for all of its elements, and what lies further is known when
+   * this is compiled. */
+  __device__ __forceinline__ Complex *at(const Place &p) const {
+    Complex *mine = c + (p.row * row_step + p.col * col_step);
+    return p.row + p.down < rows && p.col + p.across < cols
+               ? mine + (p.down * row_step + p.across * col_step)
+               : nullptr;
   }
-  __device__ __forceinline__ Real *part_at(int row, int col, int part) const {
-    Complex *x = at(row, col);
+  __device__ __forceinline__ Real *part_at(const Place &p, int part) const {
+    Complex *x = at(p);
     return x == nullptr ? nullptr : part == 0 ? &x->re : &x->im;
   }
 };
@@ -169,16 +182,16 @@ struct Reader {
   typedef mmci_complex<Real> Complex;
   Corner<Real> corner;
 
-  __device__ __forceinline__ void element(int row, int col, Complex &x) const {
-    const Complex *from = corner.at(row, col);
+  __device__ __forceinline__ void element(const Place &p, Complex &x) const {
+    const Complex *from = corner.at(p);
     if (from != nullptr) x = {from->re, signed_by(from->im, corner.conj)};
   }
-  __device__ __forceinline__ void pair(int row, int col, Complex &x, Complex &y) const {
-    element(row, col, x);
-    element(row, col + 1, y);
+  __device__ __forceinline__ void pair(const Place &p, Complex &x, Complex &y) const {
+    element(p, x);
+    element(next_to(p), y);
   }
-  __device__ __forceinline__ void part(int row, int col, int which, Real &x) const {
-    const Real *from = corner.part_at(row, col, which);
+  __device__ __forceinline__ void part(const Place &p, int which, Real &x) const {
+    const Real *from = corner.part_at(p, which);
     if (from != nullptr) x = signed_by(*from, corner.conj && which == 1);
   }
 };
@@ -191,21 +204,21 @@ struct Writer {
   __device__ __forceinline__ Complex result(const Complex &x) const {
     return mmci_settled(Complex{x.re, signed_by(x.im, corner.conj)});
   }
-  __device__ __forceinline__ void element(int row, int col, const Complex &x) const {
-    Complex *to = corner.at(row, col);
+  __device__ __forceinline__ void element(const Place &p, const Complex &x) const {
+    Complex *to = corner.at(p);
     if (to != nullptr) *to = result(x);
   }
-  __device__ __forceinline__ void pair(int row, int col, const Complex &x, const Complex &y) const {
+  __device__ __forceinline__ void pair(const Place &p, const Complex &x, const Complex &y) const {
     typedef typename Corner<Real>::Pair Pair;
-    if (corner.wide && row < corner.rows && col + 1 < corner.cols) {
-      *reinterpret_cast<Pair *>(corner.at(row, col)) = {{result(x), result(y)}};
+    if (corner.wide && corner.at(next_to(p)) != nullptr) {
+      *reinterpret_cast<Pair *>(corner.at(p)) = {{result(x), result(y)}};
     } else {
-      element(row, col, x);
-      element(row, col + 1, y);
+      element(p, x);
+      element(next_to(p), y);
     }
   }
-  __device__ __forceinline__ void part(int row, int col, int which, Real x) const {
-    Real *to = corner.part_at(row, col, which);
+  __device__ __forceinline__ void part(const Place &p, int which, Real x) const {
+    Real *to = corner.part_at(p, which);
     if (to != nullptr) *to = mmci_settled(signed_by(x, corner.conj && which == 1));
   }
 };
@@ -241,11 +254,18 @@ struct Lanes {
   };
   Complex sum[HEIGHT][WIDTH];
 
+  static __device__ __forceinline__ Place place(int i, int j) {
+    return {(int)threadIdx.x % WARP / LANES_ACROSS, LANES_DOWN * i,
+            GRAIN * ((int)threadIdx.x % LANES_ACROSS),
+            GRAIN * LANES_ACROSS * (j / GRAIN) + j % GRAIN};
+  }
   static __device__ __forceinline__ int row(int i) {
-    return (int)threadIdx.x % WARP / LANES_ACROSS + LANES_DOWN * i;
+    const Place p = place(i, 0);
+    return p.row + p.down;
   }
   static __device__ __forceinline__ int col(int j) {
-    return GRAIN * ((int)threadIdx.x % LANES_ACROSS + LANES_ACROSS * (j / GRAIN)) + j % GRAIN;
+    const Place p = place(0, j);
+    return p.col + p.across;
   }
   __device__ __forceinline__ void begin(int, bool) {
 #pragma unroll
@@ -308,9 +328,9 @@ struct Lanes {
 #pragma unroll
       for (int j = 0; j < WIDTH; j += GRAIN) {
         if (GRAIN == 2)
-          visitor.pair(row(i), col(j), sum[i][j], sum[i][j + GRAIN - 1]);
+          visitor.pair(place(i, j), sum[i][j], sum[i][j + GRAIN - 1]);
         else
-          visitor.element(row(i), col(j), sum[i][j]);
+          visitor.element(place(i, j), sum[i][j]);
       }
   }
 };
@@ -399,13 +419,13 @@ struct Tensors {
       for (int q = 0; q < RIGHT; q++)
 #pragma unroll
         for (int r = 0; r < 4; r++) {
-          const int row = 16 * p + g + 8 * (r / 2), col = 8 * q + 2 * t + r % 2;
+          const Place place = {g, 16 * p + 8 * (r / 2), 2 * t, 8 * q + r % 2};
           double &x = sum[p][q][0][r], &y = sum[p][q][EACH - 1][r];
           if (EACH == 1) {
-            visitor.part(row, col, first, x);
+            visitor.part(place, first, x);
           } else {
             Complex z = {x, y};
-            visitor.element(row, col, z);
+            visitor.element(place, z);
             x = z.re;
             y = z.im;
           }
@@ -671,18 +691,18 @@ struct Family {
 };
 
 template <bool CONJ>
-struct C64 : Family<Block<Lanes<1, 1, 8, 8, CONJ>, 1, 2, 64, 6, 2, true, 2>,
-                    Block<Lanes<2, 2, 8, 4, CONJ>, 1, 4, 32, 5, 3, true>,
-                    Block<Lanes<4, 8, 8, 4, CONJ>, 1, 1, 16, 2, 12, false>,
+struct C64 : Family<Block<Lanes<1, 1, 8, 8, CONJ>, 1, 2, 128, 5, 1, true, 2>,
+                    Block<Lanes<1, 1, 8, 8, CONJ>, 2, 2, 64, 5, 2, true, 4>,
+                    Block<Lanes<2, 4, 8, 4, CONJ>, 2, 2, 32, 4, 3, true>,
+                    Block<Lanes<4, 8, 8, 2, CONJ>, 1, 1, 16, 2, 12, true>,
                     Block<Lanes<4, 4, 8, 2, CONJ>, 2, 2, 16, 4, 3, true>,
-                    Block<Lanes<8, 8, 8, 1, CONJ>, 1, 2, 16, 3, 4, true>,
-                    Block<Lanes<4, 8, 8, 2, CONJ>, 4, 2, 16, 3, 1, true>> {};
-struct C128 : Family<Block<Tensors<1, 1, 2>, 1, 1, 32, 6, 2, true, 2>,
+                    Block<Lanes<8, 8, 8, 1, CONJ>, 1, 2, 16, 3, 4, true>> {};
+struct C128 : Family<Block<Tensors<1, 1, 2>, 1, 1, 64, 3, 2, true, 2>,
                      Block<Tensors<1, 2, 1>, 1, 1, 8, 3, 12, false>,
-                     Block<Tensors<1, 1, 2>, 1, 4, 16, 5, 2, true>,
-                     Block<Tensors<2, 2, 1>, 1, 2, 8, 3, 5, false>,
-                     Block<Tensors<2, 2, 1>, 2, 2, 8, 4, 2, true>,
-                     Block<Tensors<2, 4, 1>, 2, 2, 8, 4, 2, false>> {};
+                     Block<Tensors<1, 1, 1>, 1, 4, 32, 3, 2, true>,
+                     Block<Tensors<2, 2, 1>, 1, 2, 8, 3, 6, false>,
+                     Block<Tensors<2, 2, 1>, 2, 2, 16, 3, 2, true>,
+                     Block<Tensors<2, 4, 1>, 1, 2, 8, 3, 4, false>> {};
 
 #define SIDES(rows, cols) {rows, cols},
 constexpr mmci_ordered_complex_sides C64_SIDES[] = {MMCI_ORDERED_C64_TILES(SIDES)},

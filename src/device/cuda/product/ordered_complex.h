@@ -10,8 +10,8 @@ typedef struct mmci_ordered_complex_sides {
   int rows, cols;
 } mmci_ordered_complex_sides;
 
-#define MMCI_ORDERED_C64_TILES(X) X(8, 8) X(16, 32) X(32, 32) X(64, 32) X(64, 64) X(128, 64)
-#define MMCI_ORDERED_C128_TILES(X) X(16, 8) X(16, 16) X(16, 32) X(32, 32) X(64, 32) X(64, 64)
+#define MMCI_ORDERED_C64_TILES(X) X(8, 8) X(16, 8) X(32, 32) X(32, 32) X(64, 32) X(64, 64)
+#define MMCI_ORDERED_C128_TILES(X) X(16, 8) X(16, 16) X(16, 32) X(32, 32) X(64, 32) X(32, 64)
 enum { MMCI_ORDERED_COMPLEX_TILES = 6 };
 
 /* Returns the number of the tile that is predicted to take least on so many multiprocessors. */
