@@ -305,7 +305,8 @@ static void print_group_counts(const mmci_group *group, const char *kernel) {
              mmci_tensor_plan(&limits, group, &tensor)) {
     c = mmci_cuda_model_tensor_counts(&limits, group, &tensor);
     print_model_counts(&c);
-  } else if (strcmp(kernel, "chain alone") == 0 && mmci_single_plan(&limits, group, &single)) {
+  } else if (strcmp(kernel, "chain alone") == 0 && group->batch == 1 &&
+             mmci_single_plan(&limits, group, &single)) {
     mmci_cuda_model_single_counts(group, &single, counts);
     print_counts("counts", counts, 5);
   }

@@ -4,6 +4,7 @@
 #include "cache.h"
 #include "entrance.h"
 #include "execute.h"
+#include "glance.h"
 #include "gradients.h"
 #include "memory.h"
 #include "ranges.h"
@@ -278,6 +279,14 @@ static PyMethodDef functions[] = {
      "set_torch(types, mm, matmul, multi_dot, is_grad_enabled): PyTorch's own functions, for "
      "tensors "
      "of these types that want gradients."},
+    {"tensor_bytes", mmcp_tensor_bytes, METH_VARARGS,
+     "tensor_bytes(tensor, address): the bytes of PyTorch's tensor at the address that it holds, "
+     "or "
+     "None."},
+    {"set_glance", mmcp_set_glance, METH_VARARGS,
+     "set_glance(type, first, end, devices, plain, wanting): by which bytes tensors of the type "
+     "are "
+     "seen to be as they were; whether that can be done."},
     {"devices", devices, METH_NOARGS, "Triples (name, description, available)."},
     {"configure", configure, METH_VARARGS,
      "configure(module_dir, blas_paths): where device modules lie, or None, and the files of BLAS "
@@ -312,7 +321,7 @@ static int find_numpy(void) {
     found = mmcp.dtypes[d] != NULL;
   }
   Py_DECREF(numpy);
-  return found ? 0 : -1;
+  return found ? mmcp_view_learn_numpy() : -1;
 }
 
 static int intern_names(void) {

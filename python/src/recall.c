@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "glance.h"
+
 /* ---- what is kept --------------------------------------------------------------------------- */
 
 /* What a tensor was. */
@@ -12,6 +14,7 @@ typedef struct tensor {
   void *data;
   int ndim;
   const int64_t *extents; /* its sizes, then its strides */
+  mmcp_glance glance;     /* of what PyTorch has said last to be as it was */
 } tensor;
 
 typedef struct kept {
@@ -21,6 +24,7 @@ typedef struct kept {
   int users; /* calls that execute it now, for which it must stay */
   PyTypeObject *type;
   const dl_exchange *exchange;
+  bool glances; /* whether glances are taken */
   mmc_dtype dtype;
   dl_dtype element; /* the same */
   dl_device device;
@@ -103,19 +107,22 @@ static bool keep_tensor(tensor *t, PyObject *object, const mmcp_view *view, int6
   return t->reference != NULL;
 }
 
-/* Makes room for a call: NULL when there is no memory. */
+/* Makes room for a call, with glances of so many words: NULL when there is no memory. */
 static kept *make_room(const mmcp_asked *x, int64_t n, const mmcp_view *views,
-                       const mmcp_view *result, int64_t **extents) {
+                       const mmcp_view *result, size_t words, int64_t **extents) {
   size_t axes = (size_t)result->ndim;
   for (Py_ssize_t i = 0; i < x->count; i++) axes += (size_t)views[i].ndim;
   const size_t tensors = (size_t)x->count + 1, matrices = (size_t)n + 1;
   kept *call = malloc(sizeof *call + tensors * sizeof(tensor) + matrices * sizeof(mmc_matrix) +
-                      2 * axes * sizeof **extents);
+                      tensors * words * sizeof(uint64_t) + 2 * axes * sizeof **extents);
   if (call == NULL) return NULL;
   memset(call, 0, sizeof *call + tensors * sizeof(tensor));
   call->tensors = (tensor *)(call + 1);
   call->matrices = (mmc_matrix *)(call->tensors + tensors);
-  *extents = (int64_t *)(call->matrices + matrices);
+  uint64_t *glances = (uint64_t *)(call->matrices + matrices);
+  for (size_t t = 0; t < tensors; t++) call->tensors[t].glance.words = glances + t * words;
+  *extents = (int64_t *)(glances + tensors * words);
+  call->glances = words > 0;
   call->count = x->count;
   call->n = n;
   return call;
@@ -147,7 +154,8 @@ void mmcp_recall_keep(const mmcp_asked *asked, mmcp_plan *plan, const mmcp_view 
   place *p = place_of(asked);
   if (!came_again(p, asked) || !can_be_kept(asked, plan, matrices)) return;
   int64_t *extents, n = mmc_chain_length(plan->chain);
-  kept *call = make_room(asked, n, views, result, &extents);
+  const size_t words = mmcp_glance_words(Py_TYPE(asked->tensors[0]));
+  kept *call = make_room(asked, n, views, result, words, &extents);
   if (call == NULL) return;
   call->type = (PyTypeObject *)Py_NewRef((PyObject *)Py_TYPE(asked->tensors[0]));
   bool done = true;
@@ -186,12 +194,16 @@ static bool is_alive(const tensor *t) {
   return ((PyWeakReference *)t->reference)->wr_object == t->object;
 }
 
+/* Whether an object is the one that is kept, and of the type that it had, which may be assigned. */
+static bool is_the_one(const kept *call, const tensor *t, PyObject *object) {
+  return t->object == object && is_alive(t) && Py_TYPE(object) == call->type;
+}
+
 /* The first tensor that is another than the one kept, as an index of call->tensors; -1: none is. */
 static Py_ssize_t first_other(const kept *call, const mmcp_asked *x) {
   for (Py_ssize_t i = 0; i < x->count; i++)
-    if (call->tensors[i].object != x->tensors[i] || !is_alive(&call->tensors[i])) return i;
-  const tensor *out = &call->tensors[x->count];
-  return x->out == NULL || (out->object == x->out && is_alive(out)) ? -1 : x->count;
+    if (!is_the_one(call, &call->tensors[i], x->tensors[i])) return i;
+  return x->out == NULL || is_the_one(call, &call->tensors[x->count], x->out) ? -1 : x->count;
 }
 
 /* The call that is kept of these tensors, or NULL. */
@@ -214,32 +226,39 @@ static kept *find(const mmcp_asked *x) {
   return NULL;
 }
 
-/* Whether a tensor lies where it did and is no more than its memory, as it was: 1, 0, or -1 with an
- * exception set. A tensor of real numbers that keeps its object and its memory is not negated
- * lazily meanwhile; one of complex numbers may have been given its own data conjugated. */
-static int is_as_it_was(const kept *call, const tensor *t, PyObject *object) {
-  dl_tensor now;
-  if (call->exchange->borrow(object, &now) != 0) {
+/* Whether a tensor lies where it did and is no more than its memory, as it was, by what PyTorch
+ * says: 1, with the tensor in *now, 0, or -1 with an exception set. */
+static int is_said_to_be(const kept *call, const tensor *t, PyObject *object, dl_tensor *now) {
+  if (call->exchange->borrow(object, now) != 0) {
     PyErr_Clear();
     return 0;
   }
   const size_t bytes = (size_t)t->ndim * sizeof *t->extents;
-  if ((char *)now.data + now.byte_offset != t->data || now.ndim != t->ndim ||
-      memcmp(&now.device, &call->device, sizeof now.device) != 0 ||
-      memcmp(&now.dtype, &call->element, sizeof now.dtype) != 0 || now.strides == NULL ||
-      memcmp(now.shape, t->extents, bytes) != 0 ||
-      memcmp(now.strides, t->extents + t->ndim, bytes) != 0)
+  if ((char *)now->data + now->byte_offset != t->data || now->ndim != t->ndim ||
+      memcmp(&now->device, &call->device, sizeof now->device) != 0 ||
+      memcmp(&now->dtype, &call->element, sizeof now->dtype) != 0 || now->strides == NULL ||
+      memcmp(now->shape, t->extents, bytes) != 0 ||
+      memcmp(now->strides, t->extents + t->ndim, bytes) != 0)
     return 0;
-  int more = mmcp_requires_grad(object);
-  if (more == 0 && (call->dtype == MMC_C64 || call->dtype == MMC_C128))
-    more = mmcp_is_conjugated(object);
-  return more < 0 ? -1 : !more;
+  return mmcp_is_plain(object, call->dtype);
 }
 
-static int are_as_they_were(const kept *call, const mmcp_asked *x) {
+static int is_as_it_was(const kept *call, tensor *t, PyObject *object) {
+  if (call->glances && mmcp_glance_same(object, &t->glance, t->data, call->device.id)) return 1;
+  dl_tensor now;
+  if (call->glances) mmcp_glance_take(object, &t->glance);
+  const int is = is_said_to_be(call, t, object, &now);
+  if (call->glances) mmcp_glance_confirm(object, is == 1 ? &now : NULL, &t->glance);
+  return is;
+}
+
+static int are_as_they_were(kept *call, const mmcp_asked *x) {
+  enum { AHEAD = 6 };
   int are = 1;
-  for (Py_ssize_t i = 0; i < x->count && are == 1; i++)
+  for (Py_ssize_t i = 0; i < x->count && are == 1; i++) {
+    if (call->glances && i + AHEAD < x->count) mmcp_glance_ahead(&call->tensors[i + AHEAD].glance);
     are = is_as_it_was(call, &call->tensors[i], x->tensors[i]);
+  }
   if (are == 1 && x->out != NULL) are = is_as_it_was(call, &call->tensors[x->count], x->out);
   if (are == 1 && x->plan == NULL) {
     const int cast = mmcp_view_is_autocast();

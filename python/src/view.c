@@ -93,6 +93,63 @@ static int acquire_buffer(PyObject *array, mmcp_want want, mmcp_view *out) {
   return is_aligned(out);
 }
 
+/* How NumPy's arrays begin: a part of its binary interface, compiled into every extension. */
+typedef struct numpy_array {
+  PyObject_HEAD char *data;
+  int ndim;
+  Py_ssize_t *shape, *strides; /* in bytes */
+  PyObject *base, *dtype;
+} numpy_array;
+
+static bool arrays_begin_so; /* whether that has been seen */
+
+int mmcp_view_learn_numpy(void) {
+  PyObject *array = PyObject_CallFunction(mmcp.empty, "(ii)O", 2, 3, mmcp.dtypes[MMC_F64]);
+  if (array == NULL) return -1;
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(array, &buffer, PyBUF_RECORDS_RO) == 0) {
+    const numpy_array *x = (const numpy_array *)array;
+    arrays_begin_so = (size_t)Py_TYPE(array)->tp_basicsize >= sizeof *x && x->data == buffer.buf &&
+                      x->ndim == 2 && x->shape[0] == 2 && x->shape[1] == 3 &&
+                      x->strides[0] == buffer.strides[0] && x->strides[1] == buffer.strides[1] &&
+                      x->dtype == mmcp.dtypes[MMC_F64];
+    PyBuffer_Release(&buffer);
+  }
+  Py_DECREF(array);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+/* Finds the dtype of an array by its object, of which NumPy has one for each. */
+static bool dtype_of_object(const PyObject *object, mmc_dtype *out) {
+  static mmc_dtype last = MMC_F64;
+  for (int d = 0; object != mmcp.dtypes[last] && d < MMCP_DTYPES; d++)
+    if (object == mmcp.dtypes[d] && d != MMC_BF16) last = (mmc_dtype)d;
+  *out = last;
+  return object == mmcp.dtypes[last];
+}
+
+/* Reads a matrix or a vector without a buffer, which takes NumPy longer to fill in than we take for
+ * the rest; false where that is not to be done. The extents are copied: another thread may give the
+ * array others while this one works. */
+static bool acquire_array(PyObject *object, mmcp_view *out) {
+  const numpy_array *array = (const numpy_array *)object;
+  if (!arrays_begin_so || array->ndim > 2 || !dtype_of_object(array->dtype, &out->dtype))
+    return false;
+  for (int d = 0; d < array->ndim; d++) {
+    out->extents[d] = array->shape[d];
+    out->extents[2 + d] = array->strides[d];
+  }
+  out->owner = Py_NewRef(object);
+  out->data = array->data;
+  out->ndim = array->ndim;
+  out->shape = out->extents;
+  out->strides = out->extents + 2;
+  out->stride_bytes = 1;
+  out->device = MMCP_HOST;
+  out->is_numpy = true;
+  return true;
+}
+
 static int read_tensor(const dl_tensor *tensor, mmcp_view *out) {
   if (!mmcp_dtype_of_dl(tensor->dtype, &out->dtype)) return 0;
   switch (tensor->device.type) {
@@ -173,11 +230,6 @@ int mmcp_requires_grad(PyObject *object) {
   return kind_of(object, &k) ? requires_grad(&k, object) : -1;
 }
 
-int mmcp_is_conjugated(PyObject *object) {
-  kind k;
-  return kind_of(object, &k) ? ask(object, k.is_conj, mmcp.is_conj) : -1;
-}
-
 /* PyTorch's tensors mean something else than their memory when they are lazily conjugated or
  * negated, and must not be read behind the back of autograd. Returns 1 when none of this is so. */
 static int is_plain(const kind *k, PyObject *object, mmc_dtype dtype) {
@@ -186,6 +238,11 @@ static int is_plain(const kind *k, PyObject *object, mmc_dtype dtype) {
   if (set == 0) set = ask(object, k->is_neg, mmcp.is_neg);
   if (set == 0 && is_complex) set = ask(object, k->is_conj, mmcp.is_conj);
   return set < 0 ? -1 : !set;
+}
+
+int mmcp_is_plain(PyObject *object, mmc_dtype dtype) {
+  kind k;
+  return kind_of(object, &k) ? is_plain(&k, object, dtype) : -1;
 }
 
 /* Whether elements have no memory, as PyTorch's zeros that it keeps lazily. */
@@ -222,7 +279,10 @@ static void clear(mmcp_view *view) {
 
 int mmcp_view_acquire(PyObject *object, mmcp_want want, mmcp_view *out) {
   clear(out);
-  if ((PyObject *)Py_TYPE(object) == mmcp.ndarray) return acquire_buffer(object, want, out);
+  if ((PyObject *)Py_TYPE(object) == mmcp.ndarray) {
+    if (want == MMCP_READ && acquire_array(object, out)) return is_aligned(out);
+    return acquire_buffer(object, want, out);
+  }
   if (PyCapsule_CheckExact(object)) return acquire_capsule(object, want, out);
   kind k;
   if (!kind_of(object, &k)) return -1;

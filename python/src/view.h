@@ -1,5 +1,5 @@
-/* view.h: the memory of an array, whoever owns it: NumPy by the buffer protocol, others by DLPack.
- */
+/* view.h: the memory of an array, whoever owns it: NumPy's by its binary interface or the buffer
+ * protocol, others' by DLPack. */
 #ifndef MMCP_VIEW_H
 #define MMCP_VIEW_H
 
@@ -25,7 +25,10 @@ typedef struct mmcp_view {
   Py_buffer buffer;              /* buffer.obj is NULL when none */
   PyObject *owner;               /* the object whose memory it is, or NULL */
   dl_managed_versioned *managed; /* the tensor of DLPack, or NULL */
-  dl_tensor tensor;
+  union {
+    dl_tensor tensor;
+    int64_t extents[4]; /* NumPy's: sizes and strides, where shape points here: it is not copied */
+  };
 } mmcp_view;
 
 /* How an array is read. The memory of a tensor of PyTorch is read with MMCP_READ_MEMORY though it
@@ -38,6 +41,9 @@ typedef enum mmcp_want {
   MMCP_WRITE_BF16,
   MMCP_READ_MEMORY
 } mmcp_want;
+
+/* Sees how NumPy's arrays begin, so that views need no buffers of them. -1: an exception is set. */
+int mmcp_view_learn_numpy(void);
 
 /* Looks at a numpy.ndarray, a capsule of DLPack or an object whose type has the exchange functions.
  * With a _BF16 want, NumPy's uint16 is taken for bf16, which NumPy lacks.
@@ -57,10 +63,10 @@ int mmcp_device_number(const char *name);
 /* Returns the exchange functions of an object's type; NULL when it has none. */
 const dl_exchange *mmcp_exchange_of(PyObject *object);
 
-/* Whether a tensor wants a gradient, and whether it is lazily conjugated; -1 with an exception set.
- */
+/* Whether a tensor wants a gradient; whether one of this dtype wants none and is neither conjugated
+ * nor negated lazily, so that it is no more than its memory. -1 with an exception set. */
 int mmcp_requires_grad(PyObject *object);
-int mmcp_is_conjugated(PyObject *object);
+int mmcp_is_plain(PyObject *object, mmc_dtype dtype);
 
 /* Whether torch.autocast may have products in other dtypes, which PyTorch's room sees to; -1 with
  * an exception set. */

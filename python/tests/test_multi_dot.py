@@ -692,3 +692,55 @@ def test_floating_point_errors(mode):
         mmchain.clear_cache()
         for _ in range(2):
             assert errors_of(lambda: mmchain.multi_dot(arrays), mode) in expected
+
+
+def test_arrays_that_change_between_calls(rng):
+    """The same objects come again, with other memory, shapes, strides and dtypes."""
+
+    def check(given):
+        expected = given[0]
+        for factor in given[1:]:
+            expected = expected @ factor
+        for _ in range(2):
+            result = mmchain.multi_dot(given)
+            assert result.dtype == expected.dtype and result.shape == expected.shape
+            np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+    for count in (2, 30):
+        given = [rng.random((6, 6)) / 3 for _ in range(count)]
+        check(given)
+        given[1] *= 0.5
+        check(given)
+        given[-1] = rng.random((6, 8))
+        check(given)
+        given[-1].resize((6, 3), refcheck=False)
+        check(given)
+        given[0].resize((40, 6), refcheck=False)
+        given[0][:] = rng.random((40, 6))
+        check(given)
+        given[0] = rng.random((6, 6)).astype(">f8")
+        check(given)
+        given[0] = np.asfortranarray(rng.random((6, 6)))
+        check(given)
+        given[0] = rng.random((12, 12))[::2, ::2]
+        check(given)
+        given[0] = rng.random((6, 6))[::-1]
+        check(given)
+        given[0] = rng.random(6)
+        check(given)
+        given[0] = np.broadcast_to(rng.random(6), (4, 6))
+        check(given)
+        given[0] = np.empty(289, np.uint8)[1:].view(np.float64).reshape(6, 6)  # not aligned
+        given[0][:] = rng.random((6, 6))
+        check(given)
+        given[0].flags.writeable = False
+        check(given)
+
+
+def test_dtypes_that_are_the_same_under_other_names():
+    for given in (np.longlong, np.intc, np.dtype("f8", metadata={"of": "nothing"}), "<u8", "=f4"):
+        a = np.arange(12).reshape(3, 4).astype(given)
+        expected = a @ a.T @ a
+        result = mmchain.multi_dot([a, a.T, a])
+        assert result.dtype == expected.dtype
+        np.testing.assert_array_equal(result, expected)

@@ -330,6 +330,99 @@ def test_exceptions(make):
     assert meta.shape == (4, 5) and meta.device.type == "meta"
 
 
+class Renamed(torch.Tensor):
+    """A class to assign: what its products are it says itself."""
+
+
+def _put(value):
+    def change(tensor):
+        tensor.data = value(tensor.data)
+
+    return change
+
+
+def _negated(tensor):
+    """The lazily negated view of the same memory."""
+    return torch._neg_view(tensor)
+
+
+def _filled(tensor, storage):
+    tensor.set_(storage.copy_(torch.randn_like(storage)))
+
+
+def _grown(tensor):
+    """Its storage is moved."""
+    tensor.untyped_storage().resize_(1 << 20)
+    return torch.full_like(tensor, 7)  # where it lay
+
+
+def _joined(tensor):
+    """It becomes a result of what wants a gradient."""
+    tensor.mul_(torch.full((), 2.0, dtype=tensor.dtype, device=tensor.device, requires_grad=True))
+
+
+def _swapped(tensor):
+    other = torch.ones_like(tensor)
+    torch._C._swap_tensor_impl(tensor, other)
+    return other
+
+
+# What may become of a square tensor between two calls. What a change returns is kept meanwhile.
+CHANGES = {
+    "nothing": lambda t: None,
+    "elements": lambda t: t.mul_(0.5),
+    "data": _put(torch.rand_like),
+    "data in place": _put(lambda t: t[:]),
+    "data transposed": _put(lambda t: t.mT),
+    "data by columns": _put(lambda t: t.mT.contiguous().mT),
+    "data strided": _put(lambda t: torch.rand(6, 12, device=t.device).to(t.dtype)[:, ::2]),
+    "set_": lambda t: _filled(t, torch.empty_like(t)),
+    "set_ offset": lambda t: t.set_(torch.rand(50, device=t.device).to(t.dtype).untyped_storage(), 3, (6, 6), (6, 1)),
+    "resize_ and back": lambda t: (t.resize_(1000), t.resize_(6, 6), None)[2],
+    "storage": _grown,
+    "t_": lambda t: t.t_(),
+    "transpose_ twice": lambda t: t.t_().t_(),
+    "as_strided_": lambda t: t.as_strided_((6, 6), (1, 6)),
+    "as_strided_ repeated": lambda t: t.as_strided_((6, 6), (6, 0)),
+    "requires_grad_": lambda t: t.requires_grad_(),
+    "requires_grad_ and not": lambda t: t.requires_grad_().requires_grad_(False),
+    "in place with a gradient": _joined,
+    "negated": _put(_negated),
+    "conjugated": _put(lambda t: t.conj()),
+    "swapped": _swapped,
+}
+
+
+def test_the_bytes_that_are_glanced_at_tell_every_change():
+    """As glance.c looks at tensors, of which it gives calls that come again on a GPU no sign."""
+    glance = pytest.importorskip("mmchain._glance")
+    words = glance._find_words()
+    if words is None:
+        pytest.skip("a PyTorch whose tensors do not tell")
+
+    def look(tensor):
+        told = _mmchain.tensor_bytes(tensor, tensor._cdata)[min(words) : max(words) + 8]
+        return tensor._cdata, told, tensor.data_ptr(), tensor.requires_grad
+
+    def state(tensor):
+        facts = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device
+        return facts + (tensor.requires_grad, tensor.is_neg(), tensor.is_conj())
+
+    for dtype in (torch.float32, torch.complex64):
+        for name, change in CHANGES.items():
+            tensor = torch.rand(6, 6).to(dtype)
+            seen, was = look(tensor), state(tensor)
+            held = change(tensor)
+            assert look(tensor) != seen or state(tensor) == was, name
+            del held
+    if _torch._has_exchange:
+        assert glance.learn(torch.Tensor)
+    assert not glance.learn(Renamed)
+    assert _mmchain.tensor_bytes(torch.ones(2), 1) is None
+    with pytest.raises(ValueError, match="words"):
+        _mmchain.set_glance(torch.Tensor, 8, 9, False, torch.ones(1), torch.ones(1))
+
+
 @pytest.mark.skipif(not cuda, reason="no GPU, or mmchain without CUDA")
 class TestCuda:
     def test_current_stream(self):
@@ -408,6 +501,66 @@ class TestCuda:
         factors[0].zero_()
         mmchain.multi_dot(factors)
         assert torch.equal(held, kept)  # a result is its caller's
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+    @pytest.mark.parametrize("count", [3, 40])
+    @pytest.mark.parametrize("by_plan", [False, True])
+    def test_a_tensor_that_changes_between_calls(self, dtype, count, by_plan):
+        """The same objects come again, and one of them is another matrix, or none."""
+        made = torch.Generator().manual_seed(11)
+        side = 6
+
+        def matrix():
+            made_so = (torch.randn(side, side, generator=made, dtype=dtype) / side**0.5).to("cuda")
+            # One that has wanted a gradient keeps room for it.
+            return made_so.requires_grad_().requires_grad_(False) if by_plan else made_so
+
+        def product(given):
+            total = given[0]
+            for factor in given[1:]:
+                total = total @ factor
+            return total
+
+        def settle(given):
+            return [execute(given) for _ in range(6)][-1]
+
+        for name, change in CHANGES.items():
+            for where in {0, 1, count - 1}:
+                given = [matrix() for _ in range(count)]
+                plan = mmchain.plan(given)
+                execute = plan.execute if by_plan else mmchain.multi_dot
+                close = dict(rtol=1e-3, atol=1e-4)
+                torch.testing.assert_close(settle(given), product(given), msg=name, **close)
+                before = given[where]
+                held = change(before)
+                assert given[where] is before
+                expected = product(given)
+                for _ in range(3):
+                    result = execute(given)
+                    assert result.requires_grad == expected.requires_grad, name
+                    torch.testing.assert_close(result.detach(), expected.detach(), msg=name, **close)
+                given[where] = matrix()
+                torch.testing.assert_close(execute(given), product(given), msg=name, **close)
+                del held
+
+    def test_tensors_that_come_and_go(self):
+        """New objects where old ones lay, of another kind each time, in a list that stays the same."""
+        kinds = [
+            lambda t: t,
+            lambda t: t.t(),
+            lambda t: t.clone().requires_grad_(),
+            lambda t: torch.view_as_complex(torch.stack([t, t], -1)).conj().imag,
+            lambda t: torch.nn.Parameter(t),
+        ]
+        given = [torch.eye(5, device="cuda") for _ in range(20)]
+        for _ in range(12):
+            for kind in kinds:
+                given[7] = None  # its memory is free for the next
+                given[7] = kind(torch.randn(5, 5, device="cuda"))
+                for _ in range(4):
+                    result = mmchain.multi_dot(given)
+                    assert result.requires_grad == given[7].requires_grad
+                    torch.testing.assert_close(result.detach(), given[7].detach().resolve_neg(), rtol=1e-5, atol=1e-6)
 
     def test_devices_are_checked(self):
         a = torch.ones(3, 3, device="cuda")

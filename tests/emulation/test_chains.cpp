@@ -16,6 +16,9 @@ extern "C" {
 
 #include "device/cuda/elements.cuh"
 #include "device/cuda/group/group.h"
+extern "C" {
+#include "device/cuda/model.h"
+}
 
 #include "../group_trials.h"
 
@@ -545,19 +548,25 @@ static void test_single(mmc_dtype dtype) {
     const int32_t n = 2 + (int32_t)below(7);
     int64_t dims[MMCI_SINGLE_WARPS + 1];
     for (int i = 0; i <= n; i++) dims[i] = 1 + below(k % 8 == 0 ? 128 : 40);
-    begin(&t, dtype, n, 1, random_bits(&random_state));
+    begin(&t, dtype, n, k % 3 == 0 ? 2 + below(3) : 1, random_bits(&random_state));
     set_shapes(&t, dims);
     add_tree(&t, 0, n - 1, k % 4, &random_state);
     finish_random(&t, &random_state);
+    t.group.c_gathered = false;
     for (int i = 0; i < n; i++) {
       mmci_form &form = t.forms[i];
       form.trans = form.conj = form.gathered = false;
       form.ld = t.cols[i] + (k % 2 == 0 ? 0 : below(9));
-      form.stride = t.rows[i] * form.ld;
+      if (form.stride != 0) form.stride = t.rows[i] * form.ld + below(2) * below(9);
     }
+    mmci_group_limits limits = LIMITS;
+    limits.multiprocessors = 4;
     /* Some are too large together. */
-    if (expect(plan.make(t, SINGLE) || k % 8 == 0, "a plan", t, SINGLE) && plan.make(t, SINGLE))
+    if (expect(plan.make(t, SINGLE, limits) || k % 8 == 0, "a plan", t, SINGLE) &&
+        plan.make(t, SINGLE, limits))
       try_plan(plan, t);
+    t.group.batch = 5;
+    expect(!plan.make(t, SINGLE, limits), "more chains than multiprocessors have none", t, SINGLE);
   }
 }
 
@@ -595,6 +604,93 @@ static void test_spines(mmc_dtype dtype) {
       try_kind(SPINES, limits);
     }
   expect(mmci_emulation().memory.empty(), "memory is released", t, SPINES);
+}
+
+/* Batches whose chains are cut alike: single spines whose operands travel with the launch or lie in
+ * records, several that wait for each other, forms with gaps, shared, transposed and gathered. */
+static void test_spine_batches(mmc_dtype dtype) {
+  for (int k = 0; k < 32; k++) {
+    const int64_t most = INT64_C(32) << (k % 8 == 7 ? 2 : k % 2),
+                  batch = 2 + below(k % 4 == 0 ? 9 : 3);
+    const int32_t n = 2 + (int32_t)below(k % 6 == 5 ? 40 : 240 / most);
+    const bool equal = k % 6 == 5 || below(2) == 0;
+    int64_t dims[OPERANDS + 1];
+    for (int i = 0; i <= n; i++) dims[i] = equal ? (k % 6 == 5 ? 8 : most) : 1 + below(most);
+    begin(&t, dtype, n, batch, random_bits(&random_state));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, n - 1, k / 2 % 4, &random_state);
+    if (k % 3 == 0) {
+      finish_random(&t, &random_state);
+    } else {
+      finish_tight(&t);
+      if (k % 3 == 1) t.forms[below(n)].stride += 1 + below(4);
+      if (k % 6 == 1) t.forms[below(n)].stride = 0;
+      if (k % 6 == 2) t.group.c_stride += 1 + below(8);
+    }
+    mmci_group_limits limits = LIMITS;
+    limits.multiprocessors = 1 << below(8);
+    try_kind(SPINES, limits);
+  }
+  t.group.batch = 1 << 20;
+  expect(!plan.make(t, SPINES), "too many products have none", t, SPINES);
+  /* Whole squares, each by a multiprocessor or, when there are more, by half of one. */
+  for (int64_t side : {32, 64})
+    for (int count : {1, 6, 100})
+      for (int tree : {0, 2}) {
+        const std::vector<int64_t> dims(7, side);
+        begin(&t, dtype, 6, 3, random_bits(&random_state));
+        set_shapes(&t, dims.data());
+        add_tree(&t, 0, 5, tree, &random_state);
+        finish_tight(&t);
+        t.group.c_stride += 8;
+        mmci_group_limits limits = LIMITS;
+        limits.multiprocessors = count;
+        try_kind(SPINES, limits);
+      }
+  expect(mmci_emulation().memory.empty(), "memory is released", t, SPINES);
+}
+
+/* A batch by spines, or alone, is predicted to take no less than one chain, and no more than so
+ * many times as long. Long chains are for spines when there are few, not when there are many. */
+static void test_predictions(mmc_dtype dtype) {
+  const mmci_cuda_model *model = mmci_cuda_model_of("NVIDIA H200");
+  mmci_group_limits limits = HOPPER;
+  limits.multiprocessors = 132;
+  std::vector<double> done(NODES);
+  for (int k = 0; k < 60; k++) {
+    const int32_t n = k < 30 ? 3 + (int32_t)below(6) : 9 + (int32_t)below(60);
+    const int64_t most = 4 + below(125);
+    int64_t dims[OPERANDS + 1];
+    for (int i = 0; i <= n; i++) dims[i] = k % 2 == 0 ? most : 1 + below(most);
+    begin(&t, dtype, n, 1, random_bits(&random_state));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, n - 1, k / 2 % 4, &random_state);
+    finish_tight(&t);
+    double one[2] = {0, 0};
+    for (int64_t batch : {1, 2, 3, 8, 13, 40, 100, 132, 264}) {
+      t.group.batch = batch;
+      const bool can[] = {mmci_spines_can(&t.group), plan.make(t, SINGLE, limits)};
+      for (int s = 0; s < 2; s++) {
+        if (!can[s]) continue;
+        const double us = s == 0 ? mmci_cuda_model_spines_us(model, &limits, &t.group, done.data())
+                                 : mmci_cuda_model_single_us(model, &t.group, &plan.single);
+        if (batch == 1) one[s] = us;
+        const Kind kind = s == 0 ? SPINES : SINGLE;
+        expect(us >= one[s] * 0.999, "a batch takes no less than one chain", t, kind);
+        expect(us <= (double)batch * one[s] * 1.001, "a batch takes no more than its chains", t,
+               kind);
+      }
+    }
+  }
+  const std::vector<int64_t> dims(21, 20);
+  begin(&t, dtype, 20, 1, 1);
+  set_shapes(&t, dims.data());
+  add_tree(&t, 0, 19, 0, &random_state);
+  finish_tight(&t);
+  for (int64_t batch : {1, 2, 8, 13, 100, 10000}) {
+    t.group.batch = batch;
+    expect(mmci_spines_can(&t.group) == (batch <= 100), "only few chains go by spines", t, SPINES);
+  }
 }
 
 /* A NaN in one chain of a batch reaches no other. */
@@ -639,6 +735,8 @@ static void test_not_finite() {
   for (const auto &x : SQUARE_SIDES) test_nan(SQUARES, x.side, MMC_F32);
   for (int64_t side : {5, 24, 33, 48, 50}) test_nan(TILES, side, MMC_F32);
   for (int64_t side : {5, 16, 22, 30, 32, 33}) test_nan(RINGS, side, MMC_F32);
+  for (int64_t side : {5, 32, 33, 64})
+    for (mmc_dtype dtype : {MMC_F32, MMC_F64}) test_nan(SPINES, side, dtype);
   for (int64_t side : {5, 22, 33, 45, 50})
     for (int k = 0; k < 2; k++) test_infinity(TILES, side, MMC_F32, 0, k == 0);
   for (int64_t side : {5, 18, 22, 27, 33})
@@ -658,7 +756,7 @@ static void test_not_finite() {
 /* Each call of the runtime fails once, which is said. */
 static void test_failures() {
   for (Kind kind : {SQUARES, GENERAL, SINGLE, SPINES, PACKS, TENSOR, TILES, RINGS}) {
-    begin_squares(kind == RINGS ? 32 : 64, 3, kind == SINGLE || kind == SPINES ? 1 : 2);
+    begin_squares(kind == RINGS ? 32 : 64, 3, 2);
     if (kind == TENSOR) t.group.dtype = MMC_F16;
     if (!expect(plan.make(t, kind), "a plan", t, kind)) continue;
     mmci_emulation_machine &m = mmci_emulation();
@@ -869,6 +967,10 @@ int main(int argc, char **argv) {
   test_single(MMC_F64);
   test_spines(MMC_F32);
   test_spines(MMC_F64);
+  test_spine_batches(MMC_F32);
+  test_spine_batches(MMC_F64);
+  test_predictions(MMC_F32);
+  test_predictions(MMC_F64);
   test_all_in_order();
   test_not_finite();
   test_failures();

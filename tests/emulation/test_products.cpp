@@ -381,9 +381,9 @@ static void sum_by_sixteens(const mmci_gemm &g, const void *a, const void *b, un
     }
 }
 
-static int tiles_taken[2];
+static int tiles_taken[MMCI_ORDERED_COMPLEX_TILES];
 
-/* Products and batches whose pieces are copied ahead, complex ones by large tiles and small ones,
+/* Products and batches whose pieces are copied ahead, complex ones by any of their tiles,
  * and those of 16 bits, have the bits of their definition, whatever the addresses of their matrices
  * are multiples of. */
 static void try_ordered_stacks(uint64_t seed) {
@@ -399,6 +399,12 @@ static void try_ordered_stacks(uint64_t seed) {
   g.m = 1 + random_size(&random);
   g.k = random_size(&random);
   g.n = 1 + random_size(&random);
+  /* Some sums are longer than all pieces that are there at a time. */
+  if (random_below(&random, 8) == 0) {
+    g.m = 1 + g.m % 20;
+    g.n = 1 + g.n % 20;
+    g.k = 200 + random_below(&random, 500);
+  }
   g.batch = 1 + random_below(&random, 4);
   g.a = random_form(&random, g.m, g.k);
   g.b = random_form(&random, g.k, g.n);
@@ -444,10 +450,15 @@ static void try_ordered_stacks(uint64_t seed) {
       sum_by_sixteens(one, a.matrix(i, g.a), b.matrix(i, g.b), to);
   }
   mmci_emulation().multiprocessors = PROCESSORS[random_below(&random, 4)];
+  /* -1 is for the tile that is chosen. */
+  const int tile = (int)random_below(&random, MMCI_ORDERED_COMPLEX_TILES + 1) - 1;
   if (is_complex)
-    tiles_taken[mmci_ordered_complex_is_large(&g, mmci_emulation().multiprocessors)]++;
-  const bool right = (is_complex ? mmci_cuda_ordered_complex : mmci_cuda_ordered_half)(
-                         nullptr, &g, a.data(g.a), b.data(g.b), c.at(0, plain), &error) == MMC_OK;
+    tiles_taken[tile >= 0 ? tile
+                          : mmci_ordered_complex_choose(&g, mmci_emulation().multiprocessors)]++;
+  const bool right = (is_complex ? mmci_cuda_ordered_complex_by(nullptr, &g, tile, a.data(g.a),
+                                                                b.data(g.b), c.at(0, plain), &error)
+                                 : mmci_cuda_ordered_half(nullptr, &g, a.data(g.a), b.data(g.b),
+                                                          c.at(0, plain), &error)) == MMC_OK;
   mmci_emulation().multiprocessors = 2;
   expect(right && c.bytes == expected, "a reproducible batch", g.dtype, g.m, g.k, g.n, seed);
 }
@@ -557,8 +568,8 @@ int main(int argc, char **argv) {
     try_copy(seed + (uint64_t)t);
     try_resize(seed + (uint64_t)t);
   }
-  expect(tiles_taken[0] >= CASES / 20 && tiles_taken[1] >= CASES / 20, "tiles of either size",
-         MMC_C64, 0, 0, 0, seed);
+  for (int taken : tiles_taken)
+    expect(taken >= CASES / 40, "tiles of every size", MMC_C64, 0, 0, 0, seed);
   printf("%d checks, %d failed\n", checks, failures);
   return failures == 0 ? 0 : 1;
 }

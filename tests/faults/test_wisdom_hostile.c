@@ -20,8 +20,9 @@
 
 /* The chain that is planned, whose products the rows are about. */
 enum { FACTORS = 4 };
-static const int64_t dims[FACTORS + 1] = {60, 40, 100, 45, 80};
-static const char chain_text[] = "f32:60x40x100x45x80";
+/* Sums of more than 128 terms, so that a CPU has no call of several products. */
+static const int64_t dims[FACTORS + 1] = {60, 140, 130, 145, 80};
+static const char chain_text[] = "f32:60x140x130x145x80";
 
 typedef struct fixture {
   char directory[64], path[96], good[96];
@@ -121,22 +122,22 @@ static const char *any_recipe(uint64_t *random) {
   static const char *const recipes[] = {
       "whole",
       "n:40,40",
-      "n:50,50",
+      "n:65,65",
       "m:30,30",
       "k:20,20",
-      "k:50,50",
+      "k:65,65",
       "m:20,40(n:40,40)",
       "n:1000000000000000000,1",
-      "n:-4,104",
-      "n:0,100",
+      "n:-4,134",
+      "n:0,130",
       "pad64/m:30,30",
-      "queues2/n:50,50",
+      "queues2/n:65,65",
       "queues9999/n:50,50",
       "pad9999/whole",
       "whole@none",
       "v9999",
       "v77",
-      "n:50v1,50v2",
+      "n:65v1,65v2",
       "n:5,5(n:5,5)",
       "((((((((((",
       "n:10,10(n:5,5(n:2,3(n:1,1)))",
@@ -168,11 +169,11 @@ static const char *any_fact(uint64_t *random, memory *m) {
       "model_error",
       "array NN margin",
       "array NN between",
-      "call NN 60x40x100:0*1 @1",
-      "call NN 40x100x45:0*1 @1",
-      "call NNNN 60x40x100:0*1 60x100x45:4*2 60x45x80:5*3 @1",
-      "call NNNN 1000000000000000000x40x100:0*1 @1",
-      "batch NN 60x40x100 @7",
+      "call NN 60x140x130:0*1 @1",
+      "call NN 140x130x145:0*1 @1",
+      "call NNNN 60x140x130:0*1 60x130x145:4*2 60x145x80:5*3 @1",
+      "call NNNN 1000000000000000000x140x130:0*1 @1",
+      "batch NN 60x140x130 @7",
       "static_watts",
       "joules_per_flop",
   };
@@ -269,8 +270,8 @@ static void put_hostile(fixture *f, uint64_t *random, int rows) {
 
 /* Multiplies by the plan; no element may be further off than rounding puts it. */
 static void expect_right(const mmc_plan *plan, uint64_t seed) {
-  static float numbers[FACTORS][100 * 100], result[60 * 80];
-  static double product[100 * 100], next[100 * 100], most[100 * 100], next_most[100 * 100];
+  static float numbers[FACTORS][145 * 145], result[60 * 80];
+  static double product[145 * 145], next[145 * 145], most[145 * 145], next_most[145 * 145];
   mmc_matrix factors[FACTORS], out = {.data = result, .rows = dims[0], .cols = dims[FACTORS]};
   uint64_t random = seed;
   for (int f = 0; f < FACTORS; f++) {

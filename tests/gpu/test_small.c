@@ -313,20 +313,22 @@ static void test_shared(const target *on, mmci_queue *queue, mmc_dtype dtype, ui
   }
 }
 
-/* One chain of few plain factors, in any order. */
+/* Few chains of few plain factors, in any order. */
 static void test_alone(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
   for (int k = 0; k < (on->small ? 8 : 100); k++) {
     const int32_t n = 2 + (int32_t)random_below(random, 7);
     int64_t dims[OPERANDS + 1];
     for (int i = 0; i <= n; i++) dims[i] = 1 + random_below(random, k % 4 == 0 ? 128 : 40);
-    begin(&t, dtype, n, 1, random_bits(random));
+    begin(&t, dtype, n, k % 3 == 0 ? 2 + random_below(random, 100) : 1, random_bits(random));
     set_shapes(&t, dims);
     add_tree(&t, 0, n - 1, k % 5 < 3 ? 3 : k % 5 - 3, random);
     if (k % 2 == 0)
       finish_tight(&t);
     else
       finish_random(&t, random);
+    t.group.c_gathered = false;
     for (int i = 0; i < n; i++) {
+      t.forms[i].gathered = false;
       if (!t.forms[i].trans) continue;
       t.forms[i].trans = false;
       t.forms[i].ld = t.cols[i] + random_below(random, 9);
@@ -336,7 +338,7 @@ static void test_alone(const target *on, mmci_queue *queue, mmc_dtype dtype, uin
   }
 }
 
-/* One long chain. */
+/* One long chain, and batches of few. */
 static void test_long(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
   static const int64_t MOST[] = {32, 64, 128};
   for (int k = 0; k < (on->small ? 5 : 48); k++) {
@@ -346,7 +348,8 @@ static void test_long(const target *on, mmci_queue *queue, mmc_dtype dtype, uint
     const bool equal = random_below(random, 2) == 0;
     int64_t dims[OPERANDS + 1];
     for (int i = 0; i <= n; i++) dims[i] = equal ? most : 1 + random_below(random, most);
-    begin(&t, dtype, n, 1, random_bits(random));
+    const int64_t batch = random_below(random, 2) == 0 ? 1 : 2 + random_below(random, 15);
+    begin(&t, dtype, n, batch, random_bits(random));
     set_shapes(&t, dims);
     add_tree(&t, 0, n - 1, k / 3 % 4, random);
     if (k % 2 == 0)
@@ -360,6 +363,24 @@ static void test_long(const target *on, mmci_queue *queue, mmc_dtype dtype, uint
   }
 }
 
+/* Long chains go by spines while there are few of them; the choice is the model's for an H200. */
+static void test_few(const target *on, mmci_queue *queue, uint64_t *random) {
+  static const int64_t BATCHES[] = {1, 2, 8, 13, 100, 10000};
+  int64_t dims[21];
+  for (int i = 0; i < 21; i++) dims[i] = 20;
+  for (int k = 0; k < 6; k++) {
+    begin(&t, MMC_F32, 20, BATCHES[k], random_bits(random));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, 19, 0, random);
+    finish_tight(&t);
+    if (BATCHES[k] <= 13) expect_name(on, "chain in spines");
+    if (BATCHES[k] == 10000)
+      expect(strcmp(on->ops->group_name(on->device, &t.group), "chain in spines") != 0,
+             "many long chains do not go by spines");
+    if (BATCHES[k] <= 13 && !on->small) try_group(on, queue, &t);
+  }
+}
+
 /* Runs of a few factors, their results in runs, and so on: many spines at several levels. */
 static void test_levels(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
   for (int k = 0; k < (on->small ? 1 : 6); k++) {
@@ -368,7 +389,7 @@ static void test_levels(const target *on, mmci_queue *queue, mmc_dtype dtype, ui
     int64_t dims[OPERANDS + 1];
     for (int i = 0; i <= n; i++)
       dims[i] = k % 2 == 0 ? 64 : k == 3 ? 32 : 20 + random_below(random, 13);
-    begin(&t, dtype, n, 1, random_bits(random));
+    begin(&t, dtype, n, k % 2 == 0 ? 1 : 2 + k, random_bits(random));
     set_shapes(&t, dims);
     for (int i = 0; i < n; i++) nodes[i] = i;
     while (count > 1) {
@@ -449,7 +470,7 @@ static void test_again(const target *on, mmci_queue *queue, int variant, uint64_
   setup *s = calloc(1, sizeof *s);
   if (s == NULL) return;
   const int64_t dims[] = {64, 64, 64, 64, 64, 64, 64, 64, 64};
-  begin(&t, MMC_F32, 8, variant == VARIANT_SPINES ? 1 : 50, random_bits(random));
+  begin(&t, MMC_F32, 8, variant == VARIANT_SPINES ? 3 : 50, random_bits(random));
   set_shapes(&t, dims);
   add_tree(&t, 0, 7, variant == VARIANT_SPINES ? 2 : 0, random);
   finish_tight(&t);
@@ -773,7 +794,10 @@ static void test_unsupported(const target *on) {
     if (k == 1) t.group.batch = 0;
     if (k == 2) t.group.variant = VARIANTS;
     if (k == 3) t.products[0].right = 2;
-    if (k == 4) t.group.variant = VARIANT_SPINES; /* for one chain alone */
+    if (k == 4) {
+      t.group.variant = VARIANT_SPINES; /* for few products in all chains */
+      t.group.batch = 10000;
+    }
     expect(!on->ops->group_supports(on->device, &t.group), "supports says no");
     expect(on->ops->group_prepare(on->device, &t.group, &kernel, &error) == MMC_E_UNSUPPORTED &&
                kernel == NULL,
@@ -800,6 +824,7 @@ static void tests(const target *on) {
     test_long(on, queue, (mmc_dtype)dtype, &random);
     test_levels(on, queue, (mmc_dtype)dtype, &random);
   }
+  test_few(on, queue, &random);
   test_fused(on, queue, MMC_F32, false, &random);
   test_fused(on, queue, MMC_F64, false, &random);
   test_fused(on, queue, MMC_F32, true, &random);

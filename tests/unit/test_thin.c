@@ -38,6 +38,16 @@ static void few_elements_are_thin_and_many_are_not(void **state) {
   assert_false(pays(MMC_F16, 16, 200, 16));
   assert_false(pays(MMC_BF16, 64, 64, 64));
   assert_true(pays(MMC_BF16, 63, 64, 63));
+  assert_false(pays(MMC_F64, 96, 96, 96));
+  assert_false(pays(MMC_C64, 100, 1, 100));
+  assert_false(pays(MMC_C128, 16, 16, 16));
+  assert_true(pays(MMC_C128, 88, 16, 16));
+  /* Lines along k are read by neighbouring threads. */
+  assert_true(pays(MMC_F64, 1847, 868, 1));
+  assert_false(pays(MMC_F64, 1, 868, 1847));
+  assert_true(pays(MMC_F16, 1, 39, 17));
+  assert_false(pays(MMC_F16, 1, 40, 16));
+  assert_false(pays(MMC_F16, 17, 39, 1));
   static const mmc_dtype others[] = {MMC_I8, MMC_I64, MMC_BOOL};
   for (size_t d = 0; d < sizeof others / sizeof *others; d++) {
     const mmci_gemm gemm = product(others[d], 1, 1000, 1);
@@ -53,10 +63,11 @@ static void times_are_as_measured(void **state) {
     mmc_dtype dtype;
     int64_t m, k, n;
     double us;
-  } measured[] = {{MMC_F32, 12, 7765, 11, 7.6},  {MMC_F32, 36, 80, 658, 4.0},
-                  {MMC_F64, 1, 88, 736, 2.35},   {MMC_C64, 15, 65, 1400, 5.0},
-                  {MMC_C128, 31, 1200, 24, 9.3}, {MMC_F16, 1, 1648, 1, 2.7},
-                  {MMC_BF16, 59, 4, 896, 4.2},   {MMC_F64, 1, 4, 1, 1.5}};
+  } measured[] = {
+      {MMC_F32, 12, 7765, 11, 7.6}, {MMC_F32, 36, 80, 658, 4.0},   {MMC_F64, 1, 88, 736, 2.35},
+      {MMC_C64, 15, 65, 1400, 5.0}, {MMC_C128, 31, 1200, 24, 9.3}, {MMC_F16, 1, 1648, 1, 2.7},
+      {MMC_BF16, 59, 4, 896, 4.2},  {MMC_F64, 1, 4, 1, 1.5},       {MMC_F64, 1847, 868, 1, 4.1},
+      {MMC_C128, 43, 2586, 1, 5.3}, {MMC_C128, 48, 20, 24, 2.5},   {MMC_BF16, 1, 239, 430, 2.9}};
   for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
     const mmci_gemm gemm = product(measured[i].dtype, measured[i].m, measured[i].k, measured[i].n);
     const double us = mmci_thin_us(&gemm);

@@ -49,6 +49,9 @@ mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_gemm *gemm,
 /* Does the same with complex products alone. */
 mmc_status mmci_cuda_ordered_complex(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
                                      const void *b, void *c, mmci_error *error);
+/* Does so by a tile of ordered_complex.h; a negative number is for the one that is chosen. */
+mmc_status mmci_cuda_ordered_complex_by(cudaStream_t stream, const mmci_gemm *gemm, int tile,
+                                        const void *a, const void *b, void *c, mmci_error *error);
 
 /* Writes B of a product of c64 or c128 to `to`, 2k lines of 2n reals, ld reals apart: each row, and
  * the same times i. */

@@ -32,6 +32,12 @@ static const double UNKNOWN_ERROR = 0.35;
  * multiprocessors wrote; fitted on an H200 together with its spines. */
 static const double HANDED_US = 3.5e-5;
 
+/* What bounds batches by spines. A multiprocessor multiplies so many terms a microsecond where rows
+ * share factors, and all read so many bytes of factors from L2; both are reckoned from instructions
+ * and bandwidths of an H200, not fitted. */
+static const double SPINES_F32_TERMS = 9e4, SPINES_F64_TERMS = 4.5e4, SPINES_L2_BYTES = 5e6;
+enum { SPINES_ROWS_LEAST = 2, SPINES_ROWS_MOST = 16 };
+
 static const mmci_cuda_model *const MODELS[] = {&KIND_H200, &KIND_H100};
 
 const mmci_cuda_model *mmci_cuda_model_of(const char *kind) {
@@ -339,7 +345,11 @@ double mmci_cuda_model_single_us(const mmci_cuda_model *model, const mmci_group 
                                  const mmci_single *single) {
   double counts[5];
   mmci_cuda_model_single_counts(chain, single, counts);
-  return dot(counts, model->dtypes[chain->dtype].single, 5);
+  const double one = dot(counts, model->dtypes[chain->dtype].single, 5);
+  if (chain->batch == 1) return one;
+  /* Every chain has a multiprocessor of its own; what the others read is in its way. */
+  const double others = (double)(chain->batch - 1) / (double)chain->batch;
+  return one + others * chain_bytes(chain) / model->dtypes[chain->dtype].general.bytes;
 }
 
 double mmci_cuda_model_squares_us(const mmci_cuda_model *model, const mmci_group *chain) {
@@ -372,23 +382,83 @@ static int64_t side_of(const mmci_group *chain, bool *all, bool *whole) {
   return most;
 }
 
-double mmci_cuda_model_spines_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
-                                 const mmci_group *chain, double *done) {
-  const double *f = model->dtypes[chain->dtype].spines;
+/* How a batch shares the device: rows of a piece, pieces of a whole product that run at a time, and
+ * how often pieces take turns. One chain alone has pieces of rows_alone rows. */
+typedef struct shares {
+  double rows, rows_alone, at_once, turns;
+} shares;
+
+/* Returns the rows of a piece as spines.c cuts so many products that run side by side. */
+static double rows_of(double m, double width, double multiprocessors) {
+  double rows = SPINES_ROWS_LEAST;
+  while (tiles_of(m, rows) * width > multiprocessors && rows < SPINES_ROWS_MOST) rows *= 2;
+  const double even = ceil(m * width / multiprocessors);
+  return fmin(m, even * 2 > rows * 3 ? even : rows);
+}
+
+/* Returns the shares of a batch of chains, in each of which so many products run side by side. */
+static shares shares_of(const mmci_group *chain, double width, double multiprocessors) {
+  double m = 1;
+  for (int32_t s = 0; s < chain->count; s++) m = fmax(m, (double)chain->products[s].m);
+  const double all = width * (double)chain->batch;
+  shares x = {.rows = rows_of(m, all, multiprocessors),
+              .rows_alone = rows_of(m, width, multiprocessors)};
+  const double pieces = tiles_of(m, x.rows) * all;
+  x.at_once = fmin(pieces, multiprocessors);
+  x.turns = fmax(1, ceil(pieces / multiprocessors - 1e-9));
+  return x;
+}
+
+/* Returns how many terms a multiprocessor multiplies a microsecond. */
+static double terms_of(const mmci_group *chain) {
+  return chain->dtype == MMC_F64 ? SPINES_F64_TERMS : SPINES_F32_TERMS;
+}
+
+/* Returns what a product takes in a batch, where one chain's takes mine. */
+static double product_in_batch(const mmci_group *chain, const mmci_group_product *x,
+                               const shares *by, double mine) {
+  const double elements = (double)x->k * (double)x->n, m = (double)x->m,
+               more_rows = fmax(0, fmin(m, by->rows) - fmin(m, by->rows_alone));
+  return fmax(mine + more_rows * elements / terms_of(chain),
+              by->at_once * elements * (double)mmc_dtype_size(chain->dtype) / SPINES_L2_BYTES);
+}
+
+/* Follows the products; by is NULL for one chain. Returns the longest path, and in *work the sum of
+ * all products. */
+static double path_of_spines(const double *f, const mmci_group *chain, const shares *by,
+                             double *done, double *work) {
   bool all, whole;
   const int64_t most = side_of(chain, &all, &whole), side = most <= 32 ? 32 : most <= 64 ? 64 : 128;
   const double product = all && most == side && side < 128 ? f[3] : whole ? f[2] : f[5];
-  double work = 0;
+  *work = 0;
   for (int32_t i = 0; i < chain->n; i++) done[i] = 0;
   for (int32_t s = 0; s < chain->count; s++) {
     const mmci_group_product *x = &chain->products[s];
     const double elements = (double)x->k * (double)x->n,
                  hand_over = f[1] + HANDED_US * elements * (double)mmc_dtype_size(chain->dtype),
-                 right = done[x->right] + (x->right >= chain->n ? hand_over : 0),
-                 mine = product * (double)side / 32 + f[4] * (double)x->k / 32 +
-                        f[6] * elements * 1e-3;
+                 right = done[x->right] + (x->right >= chain->n ? hand_over : 0);
+    double mine = product * (double)side / 32 + f[4] * (double)x->k / 32 + f[6] * elements * 1e-3;
+    if (by != NULL) mine = product_in_batch(chain, x, by, mine);
     done[chain->n + s] = fmax(done[x->left], right) + mine;
-    work += mine;
+    *work += mine;
   }
-  return f[0] + fmax(done[chain->n + chain->count - 1], work / limits->multiprocessors);
+  return done[chain->n + chain->count - 1];
+}
+
+double mmci_cuda_model_spines_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                 const mmci_group *chain, double *done) {
+  const double *f = model->dtypes[chain->dtype].spines;
+  double work, path = path_of_spines(f, chain, NULL, done, &work);
+  const double one = f[0] + fmax(path, work / limits->multiprocessors);
+  if (chain->batch == 1) return one;
+  const double width = path > 0 ? fmax(1, work / path) : 1;
+  const shares by = shares_of(chain, width, limits->multiprocessors);
+  path = path_of_spines(f, chain, &by, done, &work);
+  double terms = 0;
+  for (int32_t s = 0; s < chain->count; s++) {
+    const mmci_group_product *x = &chain->products[s];
+    terms += (double)x->m * (double)x->k * (double)x->n;
+  }
+  const double busy = terms * (double)chain->batch / limits->multiprocessors / terms_of(chain);
+  return fmin(f[0] + fmax(by.turns * path, busy), (double)chain->batch * one);
 }

@@ -182,6 +182,12 @@ static double predicted_us(const mmci_cuda_model *model, const mmci_group *chain
 
 /* ---- chosen ---------------------------------------------------------------------------------- */
 
+/* Says whether spines may be the device's own choice: of larger batches every multiprocessor has a
+ * chain, which is what the other kernels are for. */
+static bool may_be_spines(const mmci_group *chain, const mmci_group_kernel *kernel) {
+  return chain->batch <= kernel->limits.multiprocessors && mmci_spines_can(chain);
+}
+
 /* Fills in the kind among the older kernels, whose order says which is faster, and what it needs.
  */
 static void choose_first(const mmci_group *chain, mmci_group_kernel *kernel) {
@@ -195,7 +201,7 @@ static void choose_first(const mmci_group *chain, mmci_group_kernel *kernel) {
     kernel->side = asked ? squares_side(chain) : 0;
     kernel->kind = kernel->side != 0 ? SQUARES : GENERAL;
   } else {
-    kernel->kind = chain->variant == 0 && mmci_spines_can(chain) ? SPINES : NO_KERNEL;
+    kernel->kind = chain->variant == 0 && may_be_spines(chain, kernel) ? SPINES : NO_KERNEL;
   }
 }
 
@@ -231,6 +237,23 @@ static void consider_rings(const mmci_cuda_model *model, const mmci_group *chain
   if (!plan_rings(chain, kernel)) return;
   consider(model, chain, RINGS, us, kernel);
   if (kernel->kind == RINGS && !takes_any_rings(chain, kernel)) kernel->kind = before;
+}
+
+/* Takes spines for a batch of chains that are long or large, or squares.cu where choose_first()
+ * found another, where they are predicted to be faster than the kind before. What spines take in
+ * batches is reckoned, not fitted: they must gain the share that predictions are off by. */
+static void consider_few(const mmci_cuda_model *model, const mmci_group *chain, double *us,
+                         mmci_group_kernel *kernel) {
+  if (kernel->kind == SINGLE) {
+    kernel->side = squares_side(chain);
+    if (kernel->side != 0 && mmci_general_plan(&kernel->limits, chain, &kernel->general))
+      consider(model, chain, SQUARES, us, kernel);
+  }
+  if (kernel->kind != SPINES && may_be_spines(chain, kernel) &&
+      (chain->count > MMCI_SINGLE_PRODUCTS || mmci_spines_suit(&kernel->limits, chain))) {
+    double most_us = *us / (1 + mmci_cuda_model_group_error(model, chain->dtype));
+    consider(model, chain, SPINES, &most_us, kernel);
+  }
 }
 
 static kind choose_fused(const mmci_group *chain, mmci_group_kernel *kernel) {
@@ -354,6 +377,7 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
   if (chain->batch > 1 && mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
     consider(model, chain, PACKS, &us, kernel);
   if (chain->batch > 1) consider_rings(model, chain, &us, kernel);
+  if (chain->batch > 1) consider_few(model, chain, &us, kernel);
 }
 
 /* Chooses the kernel of a sound chain, for questions about it. What it does not need is not set:

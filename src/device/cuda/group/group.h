@@ -10,9 +10,11 @@
  *        registers (tiles.c, tiles.cu)
  * rings  takes f32 without gaps, any tree of matrices to 64 x 64 in large batches, on Hopper
  *        (rings.c, rings.cu)
- * single takes one chain of a few factors, f32 or f64 (single.c, single.cu)
+ * single takes chains of a few factors, f32 or f64, no more than multiprocessors (single.c,
+ *          single.cu)
  * squares takes f32 squares of a few sizes from left to right, for large batches (squares.cu)
- * spines takes one chain of any length, its products on the whole device (spines.c, spines.cu) */
+ * spines takes one chain of any length, or few, their products on the whole device (spines.c,
+ *          spines.cu) */
 #ifndef MMCI_CUDA_GROUP_GROUP_H
 #define MMCI_CUDA_GROUP_GROUP_H
 
@@ -322,11 +324,13 @@ typedef struct mmci_single_product {
 typedef struct mmci_single {
   void *c;
   int64_t ldc;
-  int32_t count, rounds;
+  int32_t count, rounds, batch;
   uint32_t arena_bytes;
   mmci_single_load loads[MMCI_SINGLE_WARPS];
   uint8_t turns[MMCI_SINGLE_PRODUCTS][MMCI_SINGLE_WARPS]; /* the product of a round and warp */
   mmci_single_product products[MMCI_SINGLE_PRODUCTS];
+  /* From a chain's operands and result to the next's, in elements; the first chain reads none. */
+  int64_t strides[MMCI_SINGLE_WARPS], c_stride;
 } mmci_single;
 
 /* Lays the chain out; returns false when the kernel does not take it. */
@@ -365,8 +369,8 @@ mmc_status mmci_squares_launch(cudaStream_t stream, const mmci_group_limits *lim
  * take a quarter more time and above, because they have eight or ten levels. */
 typedef struct mmci_spines mmci_spines;
 
-/* Say whether the chain can be cut into spines, and whether it is one chain that is large enough to
- * gain. */
+/* Say whether the chain can be cut into spines, and whether it is large enough to gain when there
+ * is one of it. */
 bool mmci_spines_can(const mmci_group *chain);
 bool mmci_spines_suit(const mmci_group_limits *limits, const mmci_group *chain);
 

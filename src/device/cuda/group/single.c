@@ -1,4 +1,4 @@
-/* single.c: lays one small chain out for single.cu. */
+/* single.c: lays small chains out for single.cu. */
 #include "device/cuda/group/group.h"
 
 enum { WARP = 32, ARENA_BYTES = 200 * 1024, SPLIT_MOST = 3 };
@@ -32,9 +32,11 @@ static void add_place(layout *l, int i, int64_t rows, int64_t cols) {
   l->size += up4(rows) * pitch;
 }
 
-static bool is_plain(const mmci_group *chain) {
-  if ((chain->dtype != MMC_F32 && chain->dtype != MMC_F64) || chain->batch != 1 ||
-      chain->c_gathered || chain->count > MMCI_SINGLE_PRODUCTS || chain->n > MMCI_SINGLE_WARPS)
+/* A chain has a multiprocessor of its own. */
+static bool is_plain(const mmci_group_limits *limits, const mmci_group *chain) {
+  if ((chain->dtype != MMC_F32 && chain->dtype != MMC_F64) ||
+      chain->batch > limits->multiprocessors || chain->c_gathered ||
+      chain->count > MMCI_SINGLE_PRODUCTS || chain->n > MMCI_SINGLE_WARPS)
     return false;
   for (int i = 0; i < chain->n; i++) {
     const mmci_form *form = &chain->forms[i];
@@ -84,16 +86,19 @@ static void fill_loads(const layout *l, mmci_single *out) {
   mmci_single_load *load = out->loads;
   for (int i = 0; i < n; i++) {
     const place *p = &l->places[i];
-    const int64_t ld = l->chain->forms[i].ld, per_word = (int64_t)(16 / l->element_bytes);
-    mmci_single_load part = {.ld = (int32_t)ld,
-                             .magic = magic_of(up4(p->cols)),
-                             .at = (uint16_t)p->at,
-                             .rows = (uint8_t)p->rows,
-                             .cols = (uint8_t)p->cols,
-                             .across = (uint8_t)up4(p->cols),
-                             .pitch = (uint8_t)p->pitch,
-                             .operand = (uint8_t)i,
-                             .wide = p->cols % per_word == 0 && ld % per_word == 0};
+    const mmci_form *form = &l->chain->forms[i];
+    const int64_t ld = form->ld, per_word = (int64_t)(16 / l->element_bytes),
+                  stride = l->chain->batch > 1 ? form->stride : 0;
+    mmci_single_load part = {
+        .ld = (int32_t)ld,
+        .magic = magic_of(up4(p->cols)),
+        .at = (uint16_t)p->at,
+        .rows = (uint8_t)p->rows,
+        .cols = (uint8_t)p->cols,
+        .across = (uint8_t)up4(p->cols),
+        .pitch = (uint8_t)p->pitch,
+        .operand = (uint8_t)i,
+        .wide = p->cols % per_word == 0 && ld % per_word == 0 && stride % per_word == 0};
     for (uint32_t t = 0; t < warps[i]; t++) {
       part.begin = part.end;
       part.end = (uint16_t)(words[i] * (t + 1) / warps[i] * 4);
@@ -177,13 +182,16 @@ static void fill_product(const layout *l, int s, mmci_single_product *p) {
 
 bool mmci_single_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_single *out) {
   layout l;
-  if (!is_plain(chain)) return false;
+  if (!is_plain(limits, chain)) return false;
   l.chain = chain;
   l.element_bytes = chain->dtype == MMC_F64 ? 8 : 4;
   if (!place_matrices(&l) || l.size * l.element_bytes > limits->shared_bytes) return false;
   *out = (mmci_single){.ldc = chain->ldc,
                        .count = chain->count,
-                       .arena_bytes = (uint32_t)(l.size * l.element_bytes)};
+                       .batch = (int32_t)chain->batch,
+                       .arena_bytes = (uint32_t)(l.size * l.element_bytes),
+                       .c_stride = chain->c_stride};
+  for (int i = 0; i < chain->n; i++) out->strides[i] = chain->forms[i].stride;
   fill_loads(&l, out);
   int round[MMCI_SINGLE_PRODUCTS];
   out->rounds = find_rounds(chain, round);

@@ -1,11 +1,12 @@
-/* single.cu: one chain of a few small factors, f32 or f64, in any order, by one block.
+/* single.cu: chains of a few small factors, f32 or f64, in any order, by a block each.
  *
  * Layout  matrices in the arena have rows of an odd number of 16-byte words and zeros up to
  *         multiples of four both ways, so products have no guards
  * Idea    time goes by the length of the path of instructions and by what is not in a cache yet:
  *         of the parameters, a cold constant bank, each warp reads its own load alone; the list of
  *         products is copied to shared memory while the operands are on their way, all at once.
- *         Products that wait for none of each other are done side by side, by some warps each */
+ *         Products that wait for none of each other are done side by side, by some warps each.
+ *         One chain takes no longer for batches: the first block does not look at strides */
 #include "device/cuda/group/group_kernels.cuh"
 
 enum { WARP = 32, THREADS = MMCI_SINGLE_WARPS * WARP };
@@ -19,10 +20,12 @@ struct alignas(16) Four {
   Real v[4];
 };
 
+/* Loads what the warp has of a chain, whose operand is so many elements from the first chain's. */
 template <typename Real>
-static __device__ __forceinline__ void load_part(const mmci_single_load &l, Real *arena, int lane) {
+static __device__ __forceinline__ void load_part(const mmci_single_load &l, int64_t offset,
+                                                 Real *arena, int lane) {
   constexpr uint32_t per_word = 16 / (uint32_t)sizeof(Real);
-  const Real *from = static_cast<const Real *>(l.data);
+  const Real *from = static_cast<const Real *>(l.data) + offset;
   Real *to = arena + l.at;
   const uint32_t magic = l.magic, across = l.across, pitch = l.pitch, rows = l.rows, cols = l.cols,
                  end = l.end;
@@ -93,14 +96,16 @@ __global__ void __launch_bounds__(THREADS)
   Real *arena = reinterpret_cast<Real *>(memory);
   const int thread = (int)threadIdx.x, warp = thread / WARP,
             words = (int)(sizeof *list / sizeof(uint32_t));
+  const int64_t chain = blockIdx.x;
   mmci_follow_previous();
-  load_part(alone.loads[warp], arena, thread % WARP);
+  const int64_t offset = chain != 0 ? chain * alone.strides[alone.loads[warp].operand] : 0;
+  load_part(alone.loads[warp], offset, arena, thread % WARP);
   mmci_copy_async_commit();
   if (thread < alone.count * words)
     reinterpret_cast<uint32_t *>(list)[thread] =
         reinterpret_cast<const uint32_t *>(alone.products)[thread];
   if (thread < (int)sizeof turns) turns[thread] = (&alone.turns[0][0])[thread];
-  Real *c = static_cast<Real *>(alone.c);
+  Real *c = static_cast<Real *>(alone.c) + (chain != 0 ? chain * alone.c_stride : 0);
   const int64_t ldc = alone.ldc;
   const int last = alone.count - 1, rounds = alone.rounds;
   __syncthreads();
@@ -154,8 +159,8 @@ static mmc_status allow_arena(const mmci_single *alone, mmci_error *error) {
 template <typename Real>
 static mmc_status launch_single(cudaStream_t stream, bool overlap, const mmci_single *alone,
                                 mmci_error *error) {
-  MMCI_CUDA_TRY(mmci_launch_overlapped(multiply_single<Real>, overlap, dim3(1), dim3(THREADS),
-                                       alone->arena_bytes, stream, *alone));
+  MMCI_CUDA_TRY(mmci_launch_overlapped(multiply_single<Real>, overlap, dim3((unsigned)alone->batch),
+                                       dim3(THREADS), alone->arena_bytes, stream, *alone));
   return MMC_OK;
 }
 

@@ -3,7 +3,8 @@
  *
  * A spine's level is one more than the highest of those that it reads. The spines of a level are
  * cut into as many rows as give every multiprocessor a piece; tasks are in the order of levels, so
- * that each waits only for those before it. */
+ * that each waits only for those before it. Every chain of a batch has the same spines: pieces are
+ * of one chain each, and a level is as wide as that of one chain times the batch. */
 #include "device/cuda/group/spines.h"
 
 #include <stdint.h>
@@ -19,6 +20,7 @@ enum {
   EVEN_GROUPS = 2, /* where all matrices are squares */
   RESULT = -1,
   ALONE_LEAST = 1 << 18, /* multiplications from which one chain gains by several blocks */
+  PRODUCTS_MOST = 4096,  /* of a batch, whose pieces each list their operands in a record */
 };
 
 /* A spine while it is laid out. */
@@ -29,9 +31,9 @@ typedef struct spine {
   int64_t m, n, ld, to; /* to is the result's place in the scratch, in elements, or RESULT */
 } spine;
 
-/* Rows of a spine. */
+/* Rows of a chain's spine. */
 typedef struct piece {
-  int32_t spine;
+  int32_t spine, chain;
   int16_t row, rows;
 } piece;
 
@@ -42,7 +44,8 @@ typedef struct task {
 
 /* The spines of a level. */
 typedef struct level {
-  int64_t m, width; /* the most rows of a spine, and how many spines there are */
+  /* The most rows of a spine, and how many spines there are in all chains of the batch. */
+  int64_t m, width;
 } level;
 
 typedef struct layout {
@@ -61,7 +64,7 @@ typedef struct layout {
   piece *pieces;
   task *tasks;
   int32_t spines_count, operands_count, waits_count, pieces_count, tasks_count, levels;
-  int64_t scratch; /* elements of the scratch */
+  int64_t scratch; /* elements of a chain's scratch */
   int depth;
   bool even;
   size_t shared_bytes;
@@ -81,11 +84,9 @@ struct mmci_spines {
  */
 
 bool mmci_spines_can(const mmci_group *chain) {
-  if ((chain->dtype != MMC_F32 && chain->dtype != MMC_F64) || chain->batch != 1 ||
-      chain->c_gathered)
+  if ((chain->dtype != MMC_F32 && chain->dtype != MMC_F64) ||
+      (chain->batch > 1 && chain->batch > PRODUCTS_MOST / chain->count))
     return false;
-  for (int i = 0; i < chain->n; i++)
-    if (chain->forms[i].gathered) return false;
   for (int s = 0; s < chain->count; s++)
     if (chain->products[s].m == 0 || chain->products[s].k == 0 || chain->products[s].n == 0)
       return false;
@@ -139,19 +140,23 @@ static void set_operand(layout *l, spine *sp, int32_t t, int32_t id, int64_t row
   const mmci_group *chain = l->chain;
   const int64_t per_word = (int64_t)(16 / l->element_bytes);
   mmci_spine_operand *o = &l->operands[sp->first + t];
-  *o = (mmci_spine_operand){.rows = (int16_t)rows, .cols = (int16_t)cols, .source = id};
+  *o = (mmci_spine_operand){.rows = (uint8_t)rows, .cols = (uint8_t)cols, .source = id};
   if (id < chain->n) {
     const mmci_form *form = &chain->forms[id];
     l->places[sp->first + t] = -1;
     o->ld = form->ld;
-    o->trans = form->trans;
-    o->wide = !form->trans && form->ld % per_word == 0 && cols % per_word == 0;
+    o->stride = form->stride * (int64_t)l->element_bytes;
+    o->gathered = form->gathered;
+    if (form->trans)
+      o->way = MMCI_SPINES_TRANSPOSED;
+    else if (form->ld % per_word == 0 && cols % per_word == 0)
+      o->way = MMCI_SPINES_WIDE;
     return;
   }
   const int32_t read = l->spine_of[id - chain->n];
   l->places[sp->first + t] = l->spines[read].to;
   o->ld = l->spines[read].ld;
-  o->wide = cols % per_word == 0;
+  o->way = cols % per_word == 0 ? MMCI_SPINES_WIDE : MMCI_SPINES_PLAIN;
   if (l->spines[read].level >= sp->level) sp->level = l->spines[read].level + 1;
   l->waits[l->waits_count++] = (mmci_spine_wait){.counter = read};
   sp->waits++;
@@ -235,7 +240,8 @@ static cut choose_cut(const layout *l, int64_t m, int64_t width, const mmci_spin
   const int64_t multiprocessors = l->limits.multiprocessors;
   int64_t rows = (m * width + multiprocessors - 1) / multiprocessors;
   cut c = {.rows = ROWS_LEAST, .groups = 1};
-  while (c.rows < rows && c.rows < facts->rows_most) c.rows *= 2;
+  while ((m + c.rows - 1) / c.rows * width > multiprocessors && c.rows < facts->rows_most)
+    c.rows *= 2;
   /* Using not quite all multiprocessors is better than taking many rows. */
   if (rows * 2 <= c.rows * 3 || m <= c.rows) return c;
   c.rows = (int)up(rows < m ? rows : m, 4);
@@ -257,7 +263,7 @@ static void describe_levels(layout *l) {
   for (int32_t i = 0; i < l->spines_count; i++) {
     const spine *sp = &l->spines[i];
     level *at = &l->level[sp->level];
-    at->width++;
+    at->width += l->chain->batch;
     if (sp->m > at->m) at->m = sp->m;
   }
 }
@@ -266,15 +272,17 @@ static cut cut_of_level(const layout *l, int32_t number, const mmci_spines_facts
   return choose_cut(l, l->level[number].m, l->level[number].width, facts);
 }
 
-static void add_piece(layout *l, int32_t id, const cut *c, int64_t row, bool first) {
+static void add_piece(layout *l, int32_t id, int32_t chain, const cut *c, int64_t row, bool first) {
   const spine *sp = &l->spines[id];
   const int64_t left = sp->m - row;
   if (first || l->tasks[l->tasks_count - 1].pieces == c->groups)
     l->tasks[l->tasks_count++] =
         (task){.first = l->pieces_count, .groups = c->groups, .group_elements = c->group_elements};
   l->tasks[l->tasks_count - 1].pieces++;
-  l->pieces[l->pieces_count++] =
-      (piece){.spine = id, .row = (int16_t)row, .rows = (int16_t)(left < c->rows ? left : c->rows)};
+  l->pieces[l->pieces_count++] = (piece){.spine = id,
+                                         .chain = chain,
+                                         .row = (int16_t)row,
+                                         .rows = (int16_t)(left < c->rows ? left : c->rows)};
 }
 
 static void add_level(layout *l, int32_t level, const mmci_spines_facts *facts) {
@@ -285,12 +293,12 @@ static void add_level(layout *l, int32_t level, const mmci_spines_facts *facts) 
   if (bytes > l->shared_bytes) l->shared_bytes = bytes;
   bool first = true;
   for (int32_t i = 0; i < l->spines_count; i++) {
-    if (l->spines[i].level != level) continue;
-    for (int64_t row = 0; row < l->spines[i].m; row += c.rows) {
-      add_piece(l, i, &c, row, first);
-      l->spines[i].pieces++;
-      first = false;
-    }
+    spine *sp = &l->spines[i];
+    if (sp->level != level) continue;
+    sp->pieces = (int32_t)((sp->m + c.rows - 1) / c.rows);
+    for (int32_t chain = 0; chain < l->chain->batch; chain++)
+      for (int64_t row = 0; row < sp->m; row += c.rows, first = false)
+        add_piece(l, i, chain, &c, row, first);
   }
 }
 
@@ -298,7 +306,7 @@ static int64_t pieces_most(const layout *l, const mmci_spines_facts *facts) {
   int64_t most = 0;
   for (int32_t i = 0; i < l->spines_count; i++) {
     const cut c = cut_of_level(l, l->spines[i].level, facts);
-    most += (l->spines[i].m + c.rows - 1) / c.rows;
+    most += (l->spines[i].m + c.rows - 1) / c.rows * l->chain->batch;
   }
   return most;
 }
@@ -384,23 +392,35 @@ static int32_t groups_of(const layout *l) {
 
 static void write_piece(const layout *l, const piece *p, char *scratch, char *to) {
   const spine *sp = &l->spines[p->spine];
-  const mmci_spine_piece head = {
-      .to = sp->to == RESULT ? NULL : scratch + (size_t)sp->to * l->element_bytes,
-      .ld = sp->ld,
-      .operands = sp->operands,
-      .waits = sp->waits,
-      .counter = sp->to == RESULT ? -1 : p->spine,
-      .row = p->row,
-      .rows = p->rows};
+  const int32_t first_counter = p->chain * l->spines_count;
+  const int64_t size = (int64_t)l->element_bytes, scratch_stride = l->scratch * size;
+  const bool is_result = sp->to == RESULT;
+  const mmci_spine_piece head = {.to = is_result ? NULL : scratch + sp->to * size,
+                                 .ld = sp->ld,
+                                 .stride = is_result ? l->chain->c_stride * size : scratch_stride,
+                                 .chain = p->chain,
+                                 .counter = is_result ? -1 : first_counter + p->spine,
+                                 .operands = (int16_t)sp->operands,
+                                 .waits = (int16_t)sp->waits,
+                                 .row = p->row,
+                                 .rows = p->rows};
   memcpy(to, &head, sizeof head);
   to += sizeof head;
   for (int32_t t = sp->first; t < sp->first + sp->operands; t++) {
     mmci_spine_operand o = l->operands[t];
-    if (l->places[t] >= 0) o.data = scratch + (size_t)l->places[t] * l->element_bytes;
+    if (l->places[t] >= 0) {
+      o.data = scratch + l->places[t] * size;
+      o.stride = scratch_stride;
+    }
     memcpy(to, &o, sizeof o);
     to += sizeof o;
   }
-  if (sp->waits > 0) memcpy(to, l->waits + sp->first_wait, (size_t)sp->waits * sizeof *l->waits);
+  for (int32_t w = sp->first_wait; w < sp->first_wait + sp->waits; w++) {
+    mmci_spine_wait wait = l->waits[w];
+    wait.counter += first_counter;
+    memcpy(to, &wait, sizeof wait);
+    to += sizeof wait;
+  }
 }
 
 static void write_records(const layout *l, int32_t record_bytes, char *scratch, char *to) {
@@ -418,15 +438,24 @@ static void write_records(const layout *l, int32_t record_bytes, char *scratch, 
 /* ---- creation ---------------------------------------------------------------------------------
  */
 
-/* Fills the chain that is one spine of few rows a block, which needs nothing in the device's
- * memory. */
+static bool has_gathered(const mmci_group *chain) {
+  bool gathered = chain->c_gathered;
+  for (int i = 0; i < chain->n; i++) gathered = gathered || chain->forms[i].gathered;
+  return gathered;
+}
+
+/* Fills chains that are one spine of few rows a block, which need nothing in the device's memory.
+ */
 static bool fill_alone(mmci_spines *spines, const layout *l) {
   const spine *sp = &l->spines[0];
   if (l->spines_count > 1 || sp->operands > MMCI_SPINES_FEW || l->tasks[0].group_elements != 0 ||
-      l->pieces[0].rows > ROWS_LEAST)
+      l->pieces[0].rows > ROWS_LEAST || has_gathered(l->chain))
     return false;
-  spines->alone =
-      (mmci_spine_alone){.ld = sp->ld, .operands = sp->operands, .rows = (int32_t)sp->m};
+  spines->alone = (mmci_spine_alone){.ld = sp->ld,
+                                     .stride = l->chain->c_stride * (int64_t)l->element_bytes,
+                                     .operands = sp->operands,
+                                     .rows = (int32_t)sp->m,
+                                     .batch = (int32_t)l->chain->batch};
   memcpy(spines->alone.list, l->operands, (size_t)sp->operands * sizeof *l->operands);
   return true;
 }
@@ -434,12 +463,13 @@ static bool fill_alone(mmci_spines *spines, const layout *l) {
 static mmc_status write_spines(mmci_spines *spines, const layout *l, mmci_error *error) {
   enum { RECORDS, TICKET, COUNTERS, TABLE, SCRATCH, REGIONS };
   const int32_t record_bytes = (int32_t)sizeof(mmci_spine_task) + groups_of(l) * piece_bytes_of(l);
-  const size_t records = (size_t)l->tasks_count * (size_t)record_bytes;
+  const size_t records = (size_t)l->tasks_count * (size_t)record_bytes,
+               batch = (size_t)l->chain->batch;
   const size_t bytes[REGIONS] = {[RECORDS] = records,
                                  [TICKET] = sizeof(unsigned long long),
-                                 [COUNTERS] = (size_t)l->spines_count * sizeof(unsigned),
+                                 [COUNTERS] = batch * (size_t)l->spines_count * sizeof(unsigned),
                                  [TABLE] = (size_t)l->chain->n * sizeof(void *),
-                                 [SCRATCH] = (size_t)l->scratch * l->element_bytes};
+                                 [SCRATCH] = batch * (size_t)l->scratch * l->element_bytes};
   size_t begin[REGIONS], size = 0;
   for (int r = 0; r < REGIONS; r++) {
     begin[r] = size;
@@ -465,7 +495,8 @@ static mmc_status write_spines(mmci_spines *spines, const layout *l, mmci_error 
       .table = (void *)at[TABLE],
       .tasks_count = l->tasks_count,
       .record_bytes = record_bytes,
-      .depth = l->depth};
+      .depth = l->depth,
+      .c_gathered = l->chain->c_gathered};
   return MMC_OK;
 }
 
@@ -473,15 +504,19 @@ static mmc_status write_spines(mmci_spines *spines, const layout *l, mmci_error 
 static bool are_even(const mmci_group *chain, int side, size_t element_bytes) {
   const int64_t per_word = (int64_t)(16 / element_bytes);
   const int64_t ld_most = INT32_MAX / 128;
-  if ((side != 32 && side != 64) || chain->ldc % per_word != 0 || chain->ldc > ld_most)
+  if ((side != 32 && side != 64) || has_gathered(chain) || chain->ldc % per_word != 0 ||
+      chain->ldc > ld_most || (chain->batch > 1 && chain->c_stride % per_word != 0))
     return false;
   for (int s = 0; s < chain->count; s++) {
     const mmci_group_product *step = &chain->products[s];
     if (step->m != side || step->k != side || step->n != side) return false;
   }
-  for (int i = 0; i < chain->n; i++)
-    if (chain->forms[i].trans || chain->forms[i].ld % per_word != 0 || chain->forms[i].ld > ld_most)
+  for (int i = 0; i < chain->n; i++) {
+    const mmci_form *form = &chain->forms[i];
+    if (form->trans || form->ld % per_word != 0 || form->ld > ld_most ||
+        (chain->batch > 1 && form->stride % per_word != 0))
       return false;
+  }
   return true;
 }
 

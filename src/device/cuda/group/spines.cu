@@ -1,4 +1,4 @@
-/* spines.cu: one chain on the whole device: blocks take pieces of spines (group.h) in an
+/* spines.cu: one chain, or few, on the whole device: blocks take pieces of spines (group.h) in an
  * order in which every piece comes after those that it waits for.
  *
  * rows    up to 16 rows of the running product times S x S factors, S = 32, 64, 128:
@@ -9,7 +9,8 @@
  *         shared memory
  * squares as tiles, for whole squares of side 32 or 64: a block or half of one each, no guards
  *
- * A chain that is a single spine needs no order: its blocks find all in the launch's parameters.
+ * Chains that are a single spine each need no order: their blocks find all in the launch's
+ * parameters.
  *
  * Launch  as many blocks as fit at once; each draws tickets. A ticket says which task and which
  *         launch, and the last one drawn begins the next launch's. A block waits only for tasks of
@@ -42,7 +43,12 @@ static __device__ __forceinline__ Source<Real> resolve(const mmci_spine_operand 
                                                        const void *address) {
   const Real *data = static_cast<const Real *>(address);
   const bool aligned = reinterpret_cast<uintptr_t>(data) % 16 == 0;
-  return {data, o.ld, o.rows, o.cols, o.trans != 0, o.wide != 0 && aligned};
+  return {data,
+          o.ld,
+          o.rows,
+          o.cols,
+          o.way == MMCI_SPINES_TRANSPOSED,
+          o.way == MMCI_SPINES_WIDE && aligned};
 }
 
 /* The operands of a piece's record. */
@@ -54,12 +60,14 @@ struct Recorded {
   }
 };
 
-/* Holds operands that came with the launch. */
+/* Holds operands that came with the launch, of one chain. */
 template <typename Real>
 struct Given {
   const mmci_spine_alone &alone;
+  const unsigned chain;
   __device__ __forceinline__ Source<Real> operator[](int f) const {
-    return resolve<Real>(alone.list[f], alone.list[f].data);
+    const mmci_spine_operand &o = alone.list[f];
+    return resolve<Real>(o, static_cast<const char *>(o.data) + chain * o.stride);
   }
 };
 
@@ -549,22 +557,34 @@ __global__ void __launch_bounds__(THREADS, 1)
               thread = (int)threadIdx.x & (threads - 1);
     if (group < task.pieces) {
       record += sizeof task + group * task.piece_bytes;
-      const mmci_spine_piece piece = *reinterpret_cast<const mmci_spine_piece *>(record);
-      mmci_spine_operand *list = reinterpret_cast<mmci_spine_operand *>(record + sizeof piece);
+      mmci_spine_piece &mine = *reinterpret_cast<mmci_spine_piece *>(record);
+      mmci_spine_operand *list = reinterpret_cast<mmci_spine_operand *>(record + sizeof mine);
       const mmci_spine_wait *waits =
-          reinterpret_cast<const mmci_spine_wait *>(list + piece.operands);
-      for (int f = thread; f < piece.operands; f += threads) {
+          reinterpret_cast<const mmci_spine_wait *>(list + mine.operands);
+      /* The record gets the addresses that it has not. */
+      for (int f = thread; f < mine.operands; f += threads) {
         const int source = list[f].source;
-        if (list[f].data == nullptr)
-          list[f].data = call.base != nullptr    ? call.base + source * call.step
-                         : call.table != nullptr ? call.table[source]
-                                                 : addresses.at[source];
+        const void *data = list[f].data;
+        if (data == nullptr)
+          data = call.base != nullptr    ? call.base + source * call.step
+                 : call.table != nullptr ? call.table[source]
+                                         : addresses.at[source];
+        list[f].data = list[f].gathered != 0
+                           ? static_cast<const void *const *>(data)[mine.chain]
+                           : static_cast<const char *>(data) + mine.chain * list[f].stride;
       }
-      for (int w = thread; w < piece.waits; w += threads) {
+      if (thread == threads - 1) {
+        const bool is_result = mine.to == nullptr;
+        char *first = static_cast<char *>(is_result ? call.c : mine.to);
+        mine.to = is_result && call.c_gathered ? static_cast<void *const *>(call.c)[mine.chain]
+                                               : first + mine.chain * mine.stride;
+      }
+      for (int w = thread; w < mine.waits; w += threads) {
         const unsigned goal = launches * (unsigned)waits[w].pieces;
         while ((int)(mmci_acquire(call.counters + waits[w].counter) - goal) < 0) continue;
       }
       mmci_group_wait(group, threads);
+      const mmci_spine_piece piece = mine;
       /* The next task is drawn when all blocks must have drawn theirs, and its record is asked for
        * when the ticket must have arrived: the pieces' own copies bring it. */
       const int asked = piece.operands - 1 < 3 ? piece.operands - 1 : 3;
@@ -573,8 +593,8 @@ __global__ void __launch_bounds__(THREADS, 1)
         if (f == 1) draw();
         if (f == asked) fetch(turn ^ 1);
       };
-      Real *to = static_cast<Real *>(piece.to != nullptr ? piece.to : call.c);
-      const Result<Real> result = {to + piece.row * piece.ld, piece.ld, piece.rows};
+      const Result<Real> result = {static_cast<Real *>(piece.to) + piece.row * piece.ld, piece.ld,
+                                   piece.rows};
       const Recorded<Real> sources = {list};
       multiply_piece<Real, SIDE, EVEN>(memory + 2 * call.record_bytes, task, piece, call.depth,
                                        sources, group, thread, threads, result, meanwhile);
@@ -586,18 +606,19 @@ __global__ void __launch_bounds__(THREADS, 1)
   }
 }
 
-/* Computes a chain that is one spine: each block takes rows. */
+/* Computes chains that are one spine: each block takes rows of one. */
 template <typename Real, int SIDE, bool EVEN>
 __global__ void __launch_bounds__(THREADS, 1)
     multiply_spine(const __grid_constant__ mmci_spine_alone alone) {
   constexpr int rows = MMCI_SPINES_FEW_ROWS;
   MMCI_DYNAMIC_SHARED(memory);
   const int row = (int)blockIdx.x * rows, left = alone.rows - row;
-  const Result<Real> result = {static_cast<Real *>(alone.to) + row * alone.ld, alone.ld,
+  void *to = static_cast<char *>(alone.to) + blockIdx.y * alone.stride;
+  const Result<Real> result = {static_cast<Real *>(to) + row * alone.ld, alone.ld,
                                left < rows ? left : rows};
   mmci_follow_previous();
-  multiply_rows<Real, SIDE, rows, EVEN>(memory, Given<Real>{alone}, alone.operands, row, result,
-                                        [](int) {});
+  multiply_rows<Real, SIDE, rows, EVEN>(memory, Given<Real>{alone, blockIdx.y}, alone.operands, row,
+                                        result, [](int) {});
 }
 
 __global__ void put_addresses(const __grid_constant__ Addresses<MANY> addresses, const void **table,
@@ -689,9 +710,9 @@ template <typename Real, int SIDE, bool EVEN>
 static mmc_status launch_alone(cudaStream_t stream, bool overlap, const mmci_spine_alone *alone,
                                mmci_error *error) {
   const int rows = MMCI_SPINES_FEW_ROWS, blocks = (alone->rows + rows - 1) / rows;
-  MMCI_CUDA_TRY(mmci_launch_overlapped(multiply_spine<Real, SIDE, EVEN>, overlap,
-                                       dim3((unsigned)blocks), dim3(THREADS),
-                                       sizeof(RowsShape<Real, SIDE, rows>), stream, *alone));
+  MMCI_CUDA_TRY(mmci_launch_overlapped(
+      multiply_spine<Real, SIDE, EVEN>, overlap, dim3((unsigned)blocks, (unsigned)alone->batch),
+      dim3(THREADS), sizeof(RowsShape<Real, SIDE, rows>), stream, *alone));
   return MMC_OK;
 }
 

@@ -16,15 +16,19 @@ enum {
   MMCI_SPINES_FEW_ROWS = 2 /* most rows of a block there */
 };
 
-/* An operand of a spine, rows x cols. */
+/* Ways in which an operand is copied: element by element, also from its transpose, or 16 bytes at
+ * once where the address allows it. */
+enum { MMCI_SPINES_PLAIN, MMCI_SPINES_TRANSPOSED, MMCI_SPINES_WIDE };
+
+/* An operand of a spine, rows x cols, of every chain of the batch. */
 typedef struct mmci_spine_operand {
   alignas(16) const
       void *data; /* NULL means operand number source, at an address of the caller's */
   int64_t ld;
+  int64_t stride; /* bytes from a chain's matrix to that of the next chain */
   int32_t source;
-  int16_t rows, cols;
-  int8_t trans, wide; /* wide: 16 bytes at once, where the address allows it */
-  int16_t pad[3];
+  uint8_t rows, cols, way;
+  uint8_t gathered; /* the address is that of an array of the chains' addresses */
 } mmci_spine_operand;
 
 /* A spine that a piece waits for; its counter grows by this much with each launch. */
@@ -32,12 +36,12 @@ typedef struct mmci_spine_wait {
   int32_t counter, pieces;
 } mmci_spine_wait;
 
-/* Rows row to row + rows of a spine. There are no pieces beyond the number of operands. */
+/* Rows row to row + rows of a chain's spine. There are no pieces beyond the number of operands. */
 typedef struct mmci_spine_piece {
-  void *to; /* NULL means the chain's result */
-  int64_t ld;
-  int32_t operands, waits, counter;
-  int16_t row, rows;
+  alignas(16) void *to; /* NULL means the chain's result */
+  int64_t ld, stride;   /* stride: bytes from a chain's result to that of the next chain */
+  int32_t chain, counter;
+  int16_t operands, waits, row, rows;
 } mmci_spine_piece;
 
 /* Pieces that one block takes together, side by side, each by threads >> split threads. It heads a
@@ -65,19 +69,20 @@ typedef struct mmci_spines_call {
    * NULL means that a block has one task. */
   unsigned long long *ticket;
   unsigned *counters;
-  void *c;
+  void *c; /* the result, or the array of the chains' results where c_gathered */
   const void **table;
   const char *base; /* when not NULL, operand i is at base + i * step bytes */
   int64_t step;
   int32_t tasks_count, record_bytes;
   int32_t depth; /* how many factors are fetched ahead where a piece has many rows: 1 to 3 */
+  bool c_gathered;
 } mmci_spines_call;
 
-/* A chain that is one spine of few operands. */
+/* Chains that are one spine of few operands each; stride is that of a piece. */
 typedef struct mmci_spine_alone {
   void *to;
-  int64_t ld;
-  int32_t operands, rows;
+  int64_t ld, stride;
+  int32_t operands, rows, batch;
   mmci_spine_operand list[MMCI_SPINES_FEW]; /* operands with their data */
 } mmci_spine_alone;
 

@@ -1,5 +1,4 @@
-/* ordered_complex.c: see ordered_complex.h. Its numbers are of 25 products and batches of up to 256
- * rows and columns on an H200, of which nine of ten predictions are off by 12 % at most. */
+/* ordered_complex.c: see ordered_complex.h. */
 #include "device/cuda/product/ordered_complex.h"
 
 #include <math.h>
@@ -7,35 +6,64 @@
 #include "device/cuda/element_bytes.h"
 
 /* A multiprocessor takes `shared` seconds for each term of each of its tiles, but a term of all of
- * them takes no less than `alone`. */
-typedef struct tiles {
-  int side;
-  double shared, alone;
-} tiles;
+ * them takes no less than `alone`; both are `turned` times as long where an operand is. What a tile
+ * takes besides is as long as `extra` terms, and what a launch takes is `start` seconds. */
+typedef struct cost {
+  double shared, alone, start, extra, turned;
+} cost;
 
-static const tiles C64[] = {{MMCI_ORDERED_C64_SMALL, 3.2e-8, 1.5e-7},
-                            {MMCI_ORDERED_C64_LARGE, 1.16e-7, 1.8e-7}};
-static const tiles C128[] = {{MMCI_ORDERED_C128_SMALL, 1.4e-8, 1.2e-7},
-                             {MMCI_ORDERED_C128_LARGE, 3.8e-8, 1.5e-7}};
+/* Those are of 38 products and batches on an H200, beside cuBLAS 13.1. */
+static const cost C64[MMCI_ORDERED_COMPLEX_TILES] = {
+    {6.25e-9, 6.96e-9, 4.13e-6, 104, 1.05}, {7.48e-9, 9.78e-9, 4.35e-6, 59, 1.15},
+    {3.05e-8, 4.03e-8, 4.35e-6, 14, 1.06},  {2.72e-8, 1.24e-7, 3.81e-6, 15, 1.04},
+    {5.55e-8, 7.14e-8, 4.17e-6, 7, 1.02},   {1.01e-7, 1.98e-7, 6.22e-6, 12, 1.03}};
+static const cost C128[MMCI_ORDERED_COMPLEX_TILES] = {
+    {8.82e-9, 8.96e-9, 4.07e-6, 96, 1.15}, {7.92e-9, 5.54e-8, 4.71e-6, 40, 2},
+    {1.8e-8, 2.79e-8, 3e-6, 34, 1.6},      {2.8e-8, 7.86e-8, 5.9e-6, 14, 1.3},
+    {5.09e-8, 7.03e-8, 5.32e-6, 28, 1.25}, {5.02e-8, 1.28e-7, 3.89e-6, 30, 1.15}};
 
-/* Terms are computed four at a time. What a tile takes besides is as long as some terms. */
-static double seconds_of(const mmci_gemm *gemm, bool large, int multiprocessors) {
-  enum { STEP = 4, EXTRA_TERMS = 8 };
-  static const double LAUNCH_S = 3e-6, BYTES_PER_S = 3.2e12;
-  const tiles *x = &(gemm->dtype == MMC_C64 ? C64 : C128)[large];
-  const double m = (double)gemm->m, n = (double)gemm->n, k = (double)gemm->k,
-               batch = gemm->batch > 1 ? (double)gemm->batch : 1;
-  const double count = batch * ceil(m / x->side) * ceil(n / x->side),
-               each = ceil(count / multiprocessors), terms = ceil(k / STEP) * STEP + EXTRA_TERMS,
-               bytes =
-                   batch * (m * k + k * n + m * n) * (double)mmci_cuda_element_bytes(gemm->dtype);
-  return LAUNCH_S + fmax(terms * fmax(each * x->shared, x->alone), bytes / BYTES_PER_S);
+static const mmci_ordered_complex_sides *sides_of(mmc_dtype dtype) {
+#define SIDES(rows, cols) {rows, cols},
+  static const mmci_ordered_complex_sides c64[MMCI_ORDERED_COMPLEX_TILES] = {MMCI_ORDERED_C64_TILES(
+      SIDES)},
+                                          c128[MMCI_ORDERED_COMPLEX_TILES] = {
+                                              MMCI_ORDERED_C128_TILES(SIDES)};
+#undef SIDES
+  return dtype == MMC_C64 ? c64 : c128;
 }
 
-bool mmci_ordered_complex_is_large(const mmci_gemm *gemm, int multiprocessors) {
-  return seconds_of(gemm, true, multiprocessors) < seconds_of(gemm, false, multiprocessors);
+/* Terms are computed four at a time. Tiles lie in the rows of a product that is not turned. */
+double mmci_ordered_complex_seconds_by(const mmci_gemm *gemm, int tile, int multiprocessors) {
+  enum { STEP = 4 };
+  static const double BYTES_PER_S = 3.2e12;
+  const cost *x = &(gemm->dtype == MMC_C64 ? C64 : C128)[tile];
+  const mmci_ordered_complex_sides *sides = &sides_of(gemm->dtype)[tile];
+  const double m = (double)(gemm->turned ? gemm->n : gemm->m),
+               n = (double)(gemm->turned ? gemm->m : gemm->n), k = (double)gemm->k,
+               batch = gemm->batch > 1 ? (double)gemm->batch : 1;
+  const double count = batch * ceil(m / sides->rows) * ceil(n / sides->cols),
+               each = ceil(count / multiprocessors), terms = ceil(k / STEP) * STEP + x->extra,
+               bytes =
+                   batch * (m * k + k * n + m * n) * (double)mmci_cuda_element_bytes(gemm->dtype);
+  const bool is_turned = gemm->a.trans != gemm->turned || gemm->b.trans != gemm->turned;
+  const double sums_s = terms * fmax(each * x->shared, x->alone) * (is_turned ? x->turned : 1);
+  return x->start + fmax(sums_s, bytes / BYTES_PER_S);
+}
+
+int mmci_ordered_complex_choose(const mmci_gemm *gemm, int multiprocessors) {
+  int best = 0;
+  double least_s = mmci_ordered_complex_seconds_by(gemm, best, multiprocessors);
+  for (int tile = 1; tile < MMCI_ORDERED_COMPLEX_TILES; tile++) {
+    const double s = mmci_ordered_complex_seconds_by(gemm, tile, multiprocessors);
+    if (s < least_s) {
+      best = tile;
+      least_s = s;
+    }
+  }
+  return best;
 }
 
 double mmci_ordered_complex_seconds(const mmci_gemm *gemm, int multiprocessors) {
-  return fmin(seconds_of(gemm, false, multiprocessors), seconds_of(gemm, true, multiprocessors));
+  const int tile = mmci_ordered_complex_choose(gemm, multiprocessors);
+  return mmci_ordered_complex_seconds_by(gemm, tile, multiprocessors);
 }

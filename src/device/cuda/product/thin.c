@@ -1,45 +1,55 @@
 /* thin.c: see thin.h. Its numbers are of 6775 products of up to 200,000 elements and 8192 terms,
- * whatever their ops, and of 3790 batches of 2 to 60,000 products of up to 128 x 128 elements and
- * 3000 terms, on an H200 beside cuBLAS 13.1. */
+ * whatever their ops, of 900 more with vectors of up to 5000 elements, and of 3790 batches of 2 to
+ * 60,000 products of up to 128 x 128 elements and 3000 terms, on an H200 beside cuBLAS 13.1. */
 #include "device/cuda/product/thin.h"
 
 #include <math.h>
 
 #include "device/cuda/element_bytes.h"
 
+enum { FEW_TILES = 16 };
+
 /* Products of more than over terms and up to most are thin, if they have no more tiles than tiles,
- * and all of them no more terms than work. Such a product takes launch + round (terms of a thread)
- * + load (terms of all tiles) + tile (tiles) microseconds. */
+ * and all of them no more terms than work; those of up to FEW_TILES have more than over_few. Such a
+ * product takes launch + round (terms of a thread) + load (terms of all tiles) + tile (tiles)
+ * microseconds. */
 typedef struct shape {
-  double over, most, tiles, work;
+  double over, over_few, most, tiles, work;
   double launch, round, load, tile;
 } shape;
 
+/* A vector's matrix may have its lines along k, or across. */
 typedef struct thin {
-  shape matrix, vector;
+  shape matrix, across, along;
   double most_of_one; /* terms of a product of one element */
   double over_words;  /* over, of matrices whose lines are multiples of 16 bytes */
 } thin;
 
 static const thin THIN[] = {
-    [MMC_F32] = {{0, 4096, 1024, 256e3, 1.51, 0.395, 9.79e-6, 2.93e-4},
-                 {0, 1024, 1024, 64e3, 1.64, 0.0954, 2.07e-5, 3.51e-4},
+    [MMC_F32] = {{0, 0, 4096, 1024, 256e3, 1.51, 0.395, 9.79e-6, 2.93e-4},
+                 {0, 0, 1024, 1024, 64e3, 1.64, 0.0954, 2.07e-5, 3.51e-4},
+                 {0, 0, 4096, 1024, 600e3, 1.9, 0.2, 5e-7, 0},
                  8192},
-    [MMC_F64] = {{0, 4096, 1024, 64e3, 1.42, 0.48, 2.03e-5, 1.42e-4},
-                 {0, 1024, 1024, 64e3, 1.68, 0.106, 1.99e-5, 9.22e-5},
+    [MMC_F64] = {{1, 1, 4096, 1024, 34e3, 1.42, 0.48, 2.03e-5, 1.42e-4},
+                 {0, 0, 1024, 1024, 64e3, 1.68, 0.106, 1.99e-5, 9.22e-5},
+                 {0, 0, 3000, 1200, 650e3, 2, 0.2, 2e-6, 0},
                  8192},
-    [MMC_C64] = {{0, 8192, 2500, 128e3, 1.25, 0.711, 2.25e-5, 4.65e-4},
-                 {0, 512, 1024, 64e3, 1.75, 0.117, 2.45e-5, 2.7e-4},
+    [MMC_C64] = {{1, 1, 8192, 1400, 90e3, 1.25, 0.711, 2.25e-5, 4.65e-4},
+                 {0, 0, 512, 1024, 64e3, 1.75, 0.117, 2.45e-5, 2.7e-4},
+                 {0, 0, 1600, 1024, 650e3, 2, 0.25, 2e-6, 0},
                  8192},
-    [MMC_C128] = {{64, 4096, 1024, 64e3, 0, 1.61, 3.97e-5, 0},
-                  {0, 512, 1024, 64e3, 1.63, 0.272, 2.47e-5, 2e-4},
+    [MMC_C128] = {{8, 16, 4096, 1024, 64e3, 0, 1.61, 3.97e-5, 0},
+                  {0, 0, 512, 1024, 64e3, 1.63, 0.272, 2.47e-5, 2e-4},
+                  {0, 0, 4096, 1024, 400e3, 1.6, 0.6, 1e-6, 0},
                   4096},
-    [MMC_F16] = {{128, 4096, 1024, 100e3, 1.53, 0.436, 1.26e-5, 3.06e-4},
-                 {0, 0, 0, 0, 1.68, 0.16, 3.07e-4, 0},
+    [MMC_F16] = {{128, 128, 4096, 1024, 60e3, 1.53, 0.436, 1.26e-5, 3.06e-4},
+                 {8, 8, 600, 1024, 30e3, 2.2, 0.15, 1e-5, 0},
+                 {0, 0, 0, 0, 0, 1.68, 0.16, 3.07e-4, 0},
                  2048,
                  1024},
-    [MMC_BF16] = {{0, 4096, 1024, 100e3, 1.52, 0.453, 1.25e-5, 3.41e-4},
-                  {0, 0, 0, 0, 1.66, 0.175, 2.87e-4, 0},
+    [MMC_BF16] = {{0, 0, 4096, 1024, 60e3, 1.52, 0.453, 1.25e-5, 3.41e-4},
+                  {8, 8, 600, 1024, 30e3, 2.2, 0.15, 1e-5, 0},
+                  {0, 0, 0, 0, 0, 1.66, 0.175, 2.87e-4, 0},
                   2048,
                   1024},
 };
@@ -60,7 +70,9 @@ static bool has_whole_words(const mmci_gemm *gemm) {
 }
 
 static const shape *shape_of(const thin *x, const mmci_gemm *gemm) {
-  return gemm->m == 1 || gemm->n == 1 ? &x->vector : &x->matrix;
+  if (gemm->m != 1 && gemm->n != 1) return &x->matrix;
+  const bool is_along = gemm->n == 1 ? !gemm->a.trans : gemm->b.trans;
+  return is_along ? &x->along : &x->across;
 }
 
 bool mmci_thin_pays(const mmci_gemm *gemm) {
@@ -69,7 +81,8 @@ bool mmci_thin_pays(const mmci_gemm *gemm) {
   if (x == NULL) return false;
   if (gemm->m == 1 && gemm->n == 1) return k <= x->most_of_one;
   const shape *s = shape_of(x, gemm);
-  return k > (has_whole_words(gemm) ? fmax(s->over, x->over_words) : s->over) && k <= s->most &&
+  const double over = tiles <= FEW_TILES ? s->over_few : s->over;
+  return k > (has_whole_words(gemm) ? fmax(over, x->over_words) : over) && k <= s->most &&
          tiles <= s->tiles && tiles * k <= s->work;
 }
 
