@@ -302,8 +302,9 @@ static double other_us(const mmci_device *device, const mmci_scan *scan) {
   return 10 + 1.3e-3 * all;
 }
 
-/* Cuts scans into few parts, followed in long strands, of which a GPU follows all at once. Returns
- * whether that is faster than what else there is. */
+/* Cuts scans into few parts, followed in long strands; or into one, where there are many scans and
+ * lines do not begin at multiples of 16 bytes. Returns whether that is faster than what else there
+ * is. */
 static bool cut_parts(const mmci_device *device, const mmci_scan *scan, mmci_scan_kernel *out) {
   const struct cudaDeviceProp *chip = &device->properties;
   const mmci_cuda_tiles pass = factors_alone(scan);
@@ -312,7 +313,8 @@ static bool cut_parts(const mmci_device *device, const mmci_scan *scan, mmci_sca
   if (!has_pieces && mmci_cuda_tiles_can(scan->dtype, scan->n)) return false;
   double least_us = 0.9 * other_us(device, scan);
   int64_t best = 0;
-  for (int64_t parts = has_pieces ? LEAST_PARTS : 1; parts <= MOST_PARTS; parts++) {
+  const bool is_many = 4 * scan->batch >= MANY_SCANS * chip->multiProcessorCount;
+  for (int64_t parts = is_many && !has_pieces ? 1 : LEAST_PARTS; parts <= MOST_PARTS; parts++) {
     if (parts > 1 && (parts < LEAST_PARTS || parts > scan->length)) continue;
     const double us = parts_us(device, scan, parts, has_pieces);
     if (us >= least_us) continue;
