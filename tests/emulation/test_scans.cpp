@@ -172,7 +172,8 @@ static void try_long(uint64_t seed) {
   uint64_t random = seed;
   auto some = [&]() { return random_below(&random, 2) == 0; };
   const mmc_dtype dtype = some() ? MMC_F32 : MMC_F64;
-  const int64_t n = some() ? 16 : 9 + random_below(&random, 8);
+  const int64_t n = some() ? 16 : some() ? 12 : 9 + random_below(&random, 8);
+  const bool whole = some(); /* no gaps, nothing turned */
   const bool is_one = random_below(&random, 3) == 0;
   const int64_t batch = 1 + random_below(&random, 3), most = 1 + random_below(&random, 40);
   /* About the powers of two in every fourth case, else any length. */
@@ -182,8 +183,8 @@ static void try_long(uint64_t seed) {
   const bool walks_first = some();
   const int64_t parts = 2 + random_below(&random, 9); /* of strands that walk the first */
   const int64_t run = is_one ? length : walks_first ? (length + parts - 1) / parts : most;
-  Stack factors(dtype, n, length, batch, some(), some());
-  Stack states(dtype, n, length, batch, some(), some());
+  Stack factors(dtype, n, length, batch, whole || some(), !whole && some());
+  Stack states(dtype, n, length, batch, whole || some(), !whole && some());
   Stack initial(dtype, n, 1, batch, some(), some());
   factors.fill(&random);
   initial.fill(&random);

@@ -29,8 +29,9 @@ namespace {
 template <typename Real>
 constexpr int SLOTS = sizeof(Real) == 4 ? 12 : 8;
 
-/* A strand's factors, on their way through a ring of RING slots in shared memory. */
-template <typename Real, int RING>
+/* A strand's factors, on their way through a ring of RING slots in shared memory. Where SIDE is
+ * not 0, they are of so many rows without gaps, at multiples of 16 bytes. */
+template <typename Real, int RING, int SIDE>
 struct Ring {
   typedef Sixteen<Real> Matrix;
   enum {
@@ -51,15 +52,15 @@ struct Ring {
                                   const Real *first, int64_t count)
       : slots(static_cast<Real *>(shared)),
         from(first),
-        ld(factors.ld),
+        ld(SIDE > 0 ? (int64_t)SIDE : factors.ld),
         step(factors.step),
         left(count),
-        n((int)n_),
+        n(SIDE > 0 ? SIDE : (int)n_),
         sent(0),
         taken(0),
         turned(factors.turned) {
-    by_pieces =
-        (n | ld | step | factors.stride) % PIECE == 0 && (uintptr_t)factors.data % PIECE_BYTES == 0;
+    by_pieces = SIDE > 0 || ((n | ld | step | factors.stride) % PIECE == 0 &&
+                             (uintptr_t)factors.data % PIECE_BYTES == 0);
     /* What is beyond n is never written again. */
     for (int e = (int)threadIdx.x; n < N && e < RING * SIZE; e += WARP) slots[e] = 0;
     __syncwarp();
@@ -79,7 +80,7 @@ struct Ring {
   __device__ __forceinline__ void bring() {
     const int lane = (int)threadIdx.x;
     Real *to = slots + sent * SIZE;
-    if (left > 0 && by_pieces) {
+    if (left > 0 && (SIDE > 0 || by_pieces)) {
 #pragma unroll
       for (int k = 0; k < MOVES; k++) {
         const int q = lane + k * WARP, line = q / PIECES, at = q % PIECES;
@@ -131,25 +132,28 @@ struct Ring {
  * products of those between. */
 enum Before { CARRY, FIRST_TILE };
 
-/* Follows a tile: writes its states, or finds its product. */
-template <typename Real, bool WRITES, Before BEFORE = CARRY>
+/* Follows a tile: writes its states, or finds its product. Where SIDE is not 0, factors and
+ * states are of so many rows without gaps, at multiples of 16 bytes, and not turned: addresses are
+ * then constants, and half the instructions are not needed. */
+template <typename Real, bool WRITES, int SIDE, Before BEFORE = CARRY>
 __device__ __forceinline__ void follow(const mmci_cuda_tiles &pass, void *memory, int64_t b,
                                        int64_t tile) {
   typedef Sixteen<Real> Matrix;
   const int64_t begin = tile * pass.run, rest = pass.length - begin;
   const int64_t count = rest < pass.run ? rest : pass.run;
-  const int n = (int)pass.n, size = n * n;
+  const int n = SIDE > 0 ? SIDE : (int)pass.n, size = n * n;
   /* The product alone is found from the last factor to the first, as that of the transposed ones:
    * the first factors, which are read next, are then still in the cache. */
   mmci_cuda_stack factors = pass.factors;
   const Real *first = static_cast<const Real *>(factors.data) + b * factors.stride +
                       (WRITES ? begin : begin + count - 1) * factors.step;
+  if (SIDE > 0) factors.turned = false;
   if (!WRITES) {
     factors.step = -factors.step;
     factors.turned = !factors.turned;
   }
-  Ring<Real, SLOTS<Real>> ring(factors, n, memory, first, count);
-  const Way way = way_of<Real>(pass.states, n);
+  Ring<Real, SLOTS<Real>, SIDE> ring(factors, n, memory, first, count);
+  const Way way = SIDE > 0 ? Way{SIDE, SIDE, false, true, true} : way_of<Real>(pass.states, n);
   Real *const states = static_cast<Real *>(const_cast<void *>(pass.states.data)) +
                        b * pass.states.stride,
               *to = states + begin * pass.states.step;
@@ -159,6 +163,12 @@ __device__ __forceinline__ void follow(const mmci_cuda_tiles &pass, void *memory
   const auto convert = [&](int col) {
 #pragma unroll
     for (int r = 0; r < 4; r++) m[r][col] = (double)factor.of[r][col];
+  };
+  const auto store = [&](const typename Matrix::State &x) {
+    if (SIDE > 0)
+      Matrix::template store_whole<SIDE>(x, to);
+    else
+      Matrix::store(way, x, to);
   };
   const auto take = [&]() {
     ring.take(&factor);
@@ -205,7 +215,7 @@ __device__ __forceinline__ void follow(const mmci_cuda_tiles &pass, void *memory
     for (int e = 0; e < 8; e++) now[e / 2][e % 2] = m[e / 2][e % 2];
     Matrix::multiply(&state, now, n, [&](int done) {
       if (done == 0) ring.take(&factor);
-      if (done == 1 && WRITES) Matrix::store(way, last, to);
+      if (done == 1 && WRITES) store(last);
       if (done == 1) convert(0);
       if (done == 2) convert(1);
       if (done == 3) ring.bring();
@@ -213,45 +223,46 @@ __device__ __forceinline__ void follow(const mmci_cuda_tiles &pass, void *memory
     to += pass.states.step;
   }
   if (WRITES)
-    Matrix::store(way, state, to);
+    store(state);
   else
     Matrix::store(way_of<Real>({pass.totals, n, size, 0, true}, n), state,
                   static_cast<Real *>(pass.totals) + number * size);
 }
 
-template <typename Real, bool WRITES>
+template <typename Real, bool WRITES, int SIDE>
 __global__ void __launch_bounds__(WARP) long_strands(const mmci_cuda_tiles pass) {
   MMCI_DYNAMIC_SHARED(memory);
   const int64_t number = (int64_t)blockIdx.x;
-  follow<Real, WRITES>(pass, memory, number / pass.tiles, number % pass.tiles);
+  follow<Real, WRITES, SIDE>(pass, memory, number / pass.tiles, number % pass.tiles);
 }
 
 /* The first tile of every scan is followed, and the products of those before the last one are
  * found. What takes longest is first, and is shared by all multiprocessors. */
-template <typename Real>
+template <typename Real, int SIDE>
 __global__ void __launch_bounds__(WARP) first_and_products(const mmci_cuda_tiles pass) {
   MMCI_DYNAMIC_SHARED(memory);
   mmci_let_next_start();
   const int64_t b = (int64_t)blockIdx.x % pass.batch, tile = (int64_t)blockIdx.x / pass.batch;
   if (tile == 0)
-    follow<Real, true>(pass, memory, b, 0);
+    follow<Real, true, SIDE>(pass, memory, b, 0);
   else
-    follow<Real, false>(pass, memory, b, tile);
+    follow<Real, false, SIDE>(pass, memory, b, tile);
 }
 
-template <typename Real>
+template <typename Real, int SIDE>
 __global__ void __launch_bounds__(WARP) all_but_first(const mmci_cuda_tiles pass) {
   MMCI_DYNAMIC_SHARED(memory);
   const int64_t b = (int64_t)blockIdx.x % pass.batch, number = (int64_t)blockIdx.x / pass.batch;
-  follow<Real, true, FIRST_TILE>(pass, memory, b, pass.tiles - 1 - number);
+  follow<Real, true, SIDE, FIRST_TILE>(pass, memory, b, pass.tiles - 1 - number);
 }
 
-template <typename Real>
+template <typename Real, int SIDE>
 mmc_status launch(cudaStream_t stream, const mmci_cuda_tiles *pass, bool finishes,
                   mmci_error *error) {
-  const auto kernel = pass->walks_first ? finishes ? all_but_first<Real> : first_and_products<Real>
-                      : finishes ? long_strands<Real, true>
-                                        : long_strands<Real, false>;
+  const auto kernel = !pass->walks_first ? finishes ? long_strands<Real, true, SIDE>
+                                                    : long_strands<Real, false, SIDE>
+                      : finishes ? all_but_first<Real, SIDE>
+                                         : first_and_products<Real, SIDE>;
   const size_t shared = SLOTS<Real> * Sixteen<Real>::SIZE * sizeof(Real);
   const unsigned blocks = (unsigned)((pass->tiles - (pass->walks_first ? 1 : 0)) * pass->batch);
   const bool early = pass->walks_first && finishes && pass->overlaps;
@@ -259,10 +270,29 @@ mmc_status launch(cudaStream_t stream, const mmci_cuda_tiles *pass, bool finishe
   return MMC_OK;
 }
 
+/* Says whether matrices of n rows are not turned, have no gaps and begin at multiples of 16 bytes.
+ */
+template <typename Real>
+bool is_whole(const mmci_cuda_stack &x, int64_t n) {
+  const int64_t piece = PIECE_BYTES / sizeof(Real);
+  return !x.turned && x.ld == n && (x.step | x.stride) % piece == 0 &&
+         (uintptr_t)x.data % PIECE_BYTES == 0;
+}
+
+template <typename Real>
+mmc_status launch_side(cudaStream_t stream, const mmci_cuda_tiles *pass, bool finishes,
+                       mmci_error *error) {
+  const int64_t n = pass->n;
+  const bool whole = is_whole<Real>(pass->factors, n) && is_whole<Real>(pass->states, n);
+  if (whole && n == 16) return launch<Real, 16>(stream, pass, finishes, error);
+  if (whole && n == 12) return launch<Real, 12>(stream, pass, finishes, error);
+  return launch<Real, 0>(stream, pass, finishes, error);
+}
+
 mmc_status launch_dtype(cudaStream_t stream, const mmci_cuda_tiles *pass, bool finishes,
                         mmci_error *error) {
-  return pass->dtype == MMC_F32 ? launch<float>(stream, pass, finishes, error)
-                                : launch<double>(stream, pass, finishes, error);
+  return pass->dtype == MMC_F32 ? launch_side<float>(stream, pass, finishes, error)
+                                : launch_side<double>(stream, pass, finishes, error);
 }
 
 }  // namespace

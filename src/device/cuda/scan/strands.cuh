@@ -127,6 +127,28 @@ struct Sixteen {
     }
   }
 
+  /* The same of matrices of SIDE rows without gaps, at multiples of 16 bytes, by whole pieces: left
+   * to itself, the compiler may store these element by element. */
+  template <int SIDE>
+  static __device__ __forceinline__ void store_whole(const State &state, Real *to) {
+    enum { PIECE = PIECE_BYTES / sizeof(Real), WORDS = PIECE_BYTES / sizeof(uint32_t) };
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      const int i = g() + 8 * h, col = 4 * t();
+      if (i >= SIDE || col >= SIDE) continue;
+#pragma unroll
+      for (int c = 0; c < 4; c += PIECE) {
+        union {
+          Real of[PIECE];
+          uint32_t words[WORDS];
+        } x;
+#pragma unroll
+        for (int e = 0; e < PIECE; e++) x.of[e] = (Real)state.of[h][(c + e) % 2 * 2 + (c + e) / 2];
+        mmci_store(to + i * SIDE + col + c, x.words);
+      }
+    }
+  }
+
   /* state = state M, of n rows. Of four lines of M that a lane has, the first of the tensor core's
    * eight are the even ones. What is beyond n stays 0: an infinite element times 0 is NaN there,
    * which must not come back. */
