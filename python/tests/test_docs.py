@@ -12,7 +12,7 @@ import pytest
 import mmchain
 from chains import can_tune
 
-OPTIONAL = {"_torch", "_structure_torch", "_cupy", "_jax", "_jax_sharded"}
+OPTIONAL = {"_torch", "_structure_torch", "_cupy", "_glance", "_jax", "_jax_sharded"}
 EXAMPLES = os.path.join(os.path.dirname(__file__), "..", "..", "examples")
 
 

@@ -20,44 +20,46 @@ static mmci_gemm product(mmc_dtype dtype, int64_t m, int64_t k, int64_t n, int64
 /* Predictions by tiles that were measured are near what they took. */
 static void predictions_are_near_what_was_measured(void **state) {
   (void)state;
-  enum { C64_32 = 2, C128_16 = 1, C128_32 = 3 };
   static const struct {
     mmc_dtype dtype;
     int tile;
     int64_t m, k, n, batch;
     double us;
   } measured[] = {
-      {MMC_C64, C64_32, 24, 24, 24, 5000, 40.5},    {MMC_C64, C64_32, 32, 32, 32, 3000, 36.1},
-      {MMC_C64, C64_32, 64, 64, 64, 1000, 77.9},    {MMC_C64, C64_32, 96, 96, 96, 400, 100.7},
-      {MMC_C64, C64_32, 200, 200, 200, 60, 146.4},  {MMC_C64, C64_32, 40, 9, 70, 3000, 91.8},
-      {MMC_C64, C64_32, 256, 256, 256, 1, 42.0},    {MMC_C128, C128_16, 16, 16, 16, 5000, 22.3},
-      {MMC_C128, C128_16, 48, 48, 48, 1000, 56.2},  {MMC_C128, C128_32, 64, 64, 64, 500, 47.6},
-      {MMC_C128, C128_16, 64, 64, 64, 50, 12.5},    {MMC_C128, C128_32, 100, 100, 100, 200, 100.2},
-      {MMC_C128, C128_32, 20, 150, 30, 1000, 45.7}, {MMC_C128, C128_16, 40, 9, 70, 2000, 71.9},
-      {MMC_C128, C128_16, 256, 256, 256, 1, 31.0}};
+      {MMC_C64, 0, 64, 20000, 64, 1, 139.3},   {MMC_C64, 1, 256, 256, 256, 1, 13.9},
+      {MMC_C64, 1, 10, 500, 10, 500, 39.1},    {MMC_C64, 2, 512, 512, 512, 1, 38.6},
+      {MMC_C64, 2, 300, 300, 300, 1, 17.1},    {MMC_C64, 3, 32, 32, 32, 3000, 33.7},
+      {MMC_C64, 3, 96, 96, 96, 400, 87.5},     {MMC_C64, 3, 1400, 1400, 1400, 1, 570.1},
+      {MMC_C64, 4, 48, 48, 48, 2000, 99.5},    {MMC_C64, 4, 40, 40, 40, 100, 9.9},
+      {MMC_C64, 5, 64, 64, 64, 1000, 66.6},    {MMC_C64, 5, 1024, 1024, 1024, 1, 224.9},
+      {MMC_C128, 0, 64, 20000, 64, 1, 183.7},  {MMC_C128, 1, 16, 16, 16, 5000, 26.8},
+      {MMC_C128, 1, 48, 48, 48, 1000, 52.8},   {MMC_C128, 2, 256, 256, 256, 1, 11.6},
+      {MMC_C128, 3, 128, 128, 128, 100, 55.8}, {MMC_C128, 3, 200, 200, 200, 40, 88.7},
+      {MMC_C128, 4, 700, 700, 700, 1, 78.2},   {MMC_C128, 5, 1024, 1024, 1024, 1, 205.7}};
   for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
     const mmci_gemm gemm =
         product(measured[i].dtype, measured[i].m, measured[i].k, measured[i].n, measured[i].batch);
     const double us =
         1e6 * mmci_ordered_complex_seconds_by(&gemm, measured[i].tile, MULTIPROCESSORS);
-    if (!(us < 1.15 * measured[i].us && us > measured[i].us / 1.15))
+    if (!(us < 1.2 * measured[i].us && us > measured[i].us / 1.2))
       fail_msg("%d: %g us, expected about %g", (int)i, us, measured[i].us);
   }
 }
 
-/* One product is cut into tiles for every multiprocessor, the smaller the fewer elements it has; of
- * those of many elements large ones are taken. */
+/* One product is cut into small tiles where it has few elements, and into large ones where it has
+ * many; the tile that is chosen is the one that is predicted to take least. */
 static void tiles_grow_with_the_result(void **state) {
   (void)state;
+  enum { SMALL = 2, LARGE = 3 };
   static const mmc_dtype dtypes[] = {MMC_C64, MMC_C128};
   static const int64_t sides[] = {64, 256, 512, 1024};
   for (int d = 0; d < 2; d++) {
-    int before = -1;
     for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
       const mmci_gemm one = product(dtypes[d], sides[i], 2000, sides[i], 1);
       const int tile = mmci_ordered_complex_choose(&one, MULTIPROCESSORS);
-      assert_true(tile > before);
-      before = tile;
+      if (sides[i] == 64) assert_int_equal(tile, 0);
+      if (sides[i] == 256) assert_in_range(tile, 0, SMALL);
+      if (sides[i] == 1024) assert_in_range(tile, LARGE, MMCI_ORDERED_COMPLEX_TILES - 1);
       for (int t = 0; t < MMCI_ORDERED_COMPLEX_TILES; t++)
         assert_true(mmci_ordered_complex_seconds_by(&one, t, MULTIPROCESSORS) >=
                     mmci_ordered_complex_seconds(&one, MULTIPROCESSORS));
@@ -65,15 +67,19 @@ static void tiles_grow_with_the_result(void **state) {
   }
 }
 
-/* A turned product is cut as the upright one whose result is its transpose. */
+/* A turned product of transposed operands is cut as the upright one whose result is its transpose,
+ * and one of operands that lie otherwise takes longer. */
 static void turned_products_are_cut_as_upright_ones(void **state) {
   (void)state;
   const mmci_gemm upright = product(MMC_C64, 16, 500, 4224, 1);
-  mmci_gemm turned = product(MMC_C64, 4224, 500, 16, 1);
-  turned.turned = true;
+  mmci_gemm turned = mmci_gemm_tight(MMC_C64, MMCI_REPRODUCIBLE, 4224, 500, 16, MMC_OP_T, MMC_OP_T);
+  mmci_gemm across = product(MMC_C64, 4224, 500, 16, 1);
+  turned.turned = across.turned = true;
   assert_int_equal(mmci_ordered_complex_choose(&upright, MULTIPROCESSORS),
                    mmci_ordered_complex_choose(&turned, MULTIPROCESSORS));
   assert_true(mmci_ordered_complex_seconds(&upright, MULTIPROCESSORS) ==
+              mmci_ordered_complex_seconds(&turned, MULTIPROCESSORS));
+  assert_true(mmci_ordered_complex_seconds(&across, MULTIPROCESSORS) >
               mmci_ordered_complex_seconds(&turned, MULTIPROCESSORS));
 }
 

@@ -12,15 +12,15 @@ typedef struct cost {
   double shared, alone, start, extra, turned;
 } cost;
 
-/* Those are of 38 products and batches on an H200, beside cuBLAS 13.1. */
+/* Those are of 55 products and batches on an H200, beside cuBLAS 13.1. */
 static const cost C64[MMCI_ORDERED_COMPLEX_TILES] = {
-    {6.25e-9, 6.96e-9, 4.13e-6, 104, 1.05}, {7.48e-9, 9.78e-9, 4.35e-6, 59, 1.15},
-    {3.05e-8, 4.03e-8, 4.35e-6, 14, 1.06},  {2.72e-8, 1.24e-7, 3.81e-6, 15, 1.04},
-    {5.55e-8, 7.14e-8, 4.17e-6, 7, 1.02},   {1.01e-7, 1.98e-7, 6.22e-6, 12, 1.03}};
+    {6.17e-9, 6.70e-9, 4.6e-6, 102, 1.05}, {7.62e-9, 9.83e-9, 4.45e-6, 54, 1.15},
+    {3.07e-8, 3.97e-8, 4.64e-6, 11, 1.06}, {2.75e-8, 1.21e-7, 4.86e-6, 12, 1.04},
+    {5.71e-8, 7.15e-8, 4.37e-6, 7, 1.02},  {1.04e-7, 2.10e-7, 6.25e-6, 10, 1.03}};
 static const cost C128[MMCI_ORDERED_COMPLEX_TILES] = {
-    {8.82e-9, 8.96e-9, 4.07e-6, 96, 1.15}, {7.92e-9, 5.54e-8, 4.71e-6, 40, 2},
-    {1.8e-8, 2.79e-8, 3e-6, 34, 1.6},      {2.8e-8, 7.86e-8, 5.9e-6, 14, 1.3},
-    {5.09e-8, 7.03e-8, 5.32e-6, 28, 1.25}, {5.02e-8, 1.28e-7, 3.89e-6, 30, 1.15}};
+    {6.07e-9, 8.91e-9, 4.75e-6, 74, 1.15}, {8.03e-9, 6.15e-8, 4.33e-6, 38, 2.2},
+    {1.80e-8, 2.63e-8, 4.13e-6, 33, 1.6},  {2.62e-8, 8.11e-8, 4.62e-6, 28, 1.3},
+    {4.68e-8, 6.78e-8, 4.19e-6, 41, 1.5},  {5.08e-8, 1.30e-7, 3.0e-6, 45, 1.15}};
 
 static const mmci_ordered_complex_sides *sides_of(mmc_dtype dtype) {
 #define SIDES(rows, cols) {rows, cols},
