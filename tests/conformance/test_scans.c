@@ -369,6 +369,33 @@ static void many_scans(const subject *on) {
   if (supports_dtype(on, few.dtype)) check_trial(on, &few, MMCI_RUNNING_AUTO, true, &random);
 }
 
+/* Scans that are more than a GPU's multiprocessors but too few for a warp each, and those of wide
+ * matrices in more tiles than one level takes. */
+static void scans_in_parts(const subject *on) {
+  static const int64_t sizes[] = {16, 12, 13, 16, 9, 14};
+  uint64_t random = seed;
+  const bool is_few = on->small || on->is_fake;
+  for (int i = 0; i < 12; i++) {
+    const mmci_running_problem p = {.dtype = i % 4 < 2 ? MMC_F32 : MMC_F64,
+                                    .n = sizes[i % 6],
+                                    .length = 97 + i,
+                                    .batch = is_few ? 2 : 200,
+                                    .reverse = i % 5 == 1,
+                                    .exclusive = i % 5 == 2,
+                                    .initial = i % 5 == 3};
+    if (supports_dtype(on, p.dtype))
+      check_trial(on, &p, MMCI_RUNNING_AUTO, random_below(&random, 2) == 0, &random);
+  }
+  for (int i = 0; i < 6; i++) {
+    const mmci_running_problem p = {.dtype = MMC_F32,
+                                    .n = i % 2 == 0 ? 64 : 32,
+                                    .length = is_few ? 20 : 299 + i,
+                                    .batch = 1 + i / 4,
+                                    .initial = i % 3 == 1};
+    if (supports_dtype(on, p.dtype)) check_trial(on, &p, MMCI_RUNNING_AUTO, true, &random);
+  }
+}
+
 /* NaN in one factor is in all results that hold it, and in no others. */
 static void nan_poisons_what_holds_it(const subject *on) {
   enum { N = 4, LENGTH = 1000 };
@@ -431,6 +458,7 @@ int main(int argc, char **argv) {
       {"random scans", random_scans, false},
       {"long scans", long_scans, false},
       {"many scans", many_scans, false},
+      {"scans in parts", scans_in_parts, false},
       {"NaN", nan_poisons_what_holds_it, false},
       {"a million factors", a_million_factors, false},
       {.name = NULL},

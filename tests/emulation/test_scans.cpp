@@ -352,9 +352,10 @@ static bool pass_through(const mmci_cuda_walk &x, bool by_tensor) {
               : mmci_cuda_walk_run(nullptr, &x, &error)) == MMC_OK;
 }
 
-/* Walks through tiles, and one tile of their products. */
-static bool walk(Stack &factors, Stack *initial, Stack &states, int64_t run, bool splits_rows,
-                 bool by_tensor) {
+/* Walks through tiles, and one tile of their products; or through groups of these where there is a
+ * group, and then through the products of groups. */
+static bool walk(Stack &factors, Stack *initial, Stack &states, int64_t run, int64_t group,
+                 bool splits_rows, bool by_tensor) {
   mmci_cuda_walk x = {};
   const int64_t n = factors.n, size = n * n;
   x.dtype = factors.dtype;
@@ -365,9 +366,10 @@ static bool walk(Stack &factors, Stack *initial, Stack &states, int64_t run, boo
   x.tiles = (x.length + run - 1) / run;
   x.factors = factors.form;
   x.states = states.form;
-  x.splits_rows = splits_rows;
+  x.splits_rows = splits_rows && group == 0;
   if (initial != nullptr) x.initial = initial->form;
-  std::vector<double> totals((size_t)(x.tiles * x.batch * size), (double)NAN), carries = totals;
+  std::vector<double> totals((size_t)(x.tiles * x.batch * size), (double)NAN),
+      carries = totals, group_carries = totals;
   x.totals = totals.data();
   x.carries = carries.data();
   if (x.tiles > 1) {
@@ -378,7 +380,24 @@ static bool walk(Stack &factors, Stack *initial, Stack &states, int64_t run, boo
     above.factors = {totals.data(), n, size, size * x.tiles, false};
     above.states = {carries.data(), n, size, size * x.tiles, false};
     above.finishes = true;
+    above.carries = nullptr;
+    if (group > 0) {
+      above.run = group;
+      above.tiles = (x.tiles + group - 1) / group;
+    }
     if (!pass_through(x, by_tensor) || !pass_through(above, by_tensor)) return false;
+    if (above.tiles > 1) {
+      mmci_cuda_walk groups = above;
+      groups.length = groups.run = above.tiles - 1;
+      groups.tiles = 1;
+      groups.initial = {};
+      const float *first = reinterpret_cast<const float *>(carries.data()) + (group - 1) * size;
+      groups.factors = {first, n, size * group, size * x.tiles, false};
+      groups.states = {group_carries.data(), n, size, size * above.tiles, false};
+      if (!pass_through(groups, by_tensor)) return false;
+    }
+    x.group = group;
+    x.group_carries = group_carries.data();
   }
   x.finishes = true;
   return pass_through(x, by_tensor);
@@ -387,20 +406,24 @@ static bool walk(Stack &factors, Stack *initial, Stack &states, int64_t run, boo
 static void try_walk(uint64_t seed) {
   uint64_t random = seed;
   auto some = [&]() { return random_below(&random, 2) == 0; };
-  const mmc_dtype dtype = some() ? MMC_F32 : MMC_F64;
-  const int64_t n = random_below(&random, 3) == 0 ? 17 + random_below(&random, 48)
-                    : some()                      ? 20 + 4 * random_below(&random, 12)
-                                                  : 32 << random_below(&random, 2);
+  const bool whole = some(); /* no gaps, nothing turned, and sides that are not filled up */
+  const mmc_dtype dtype = whole || some() ? MMC_F32 : MMC_F64;
+  const int64_t n = whole || random_below(&random, 3) == 0 ? 32 << random_below(&random, 2)
+                    : some()                               ? 20 + 4 * random_below(&random, 12)
+                                                           : 17 + random_below(&random, 48);
   const int64_t run = 1 + random_below(&random, 4), batch = 1 + random_below(&random, 2);
-  const int64_t length = 1 + random_below(&random, 4 * run);
-  Stack factors(dtype, n, length, batch, some(), some());
-  Stack states(dtype, n, length, batch, some(), some());
+  const bool groups = whole && some();
+  const int64_t length = 1 + random_below(&random, (groups ? 12 : 4) * run);
+  Stack factors(dtype, n, length, batch, whole || some(), !whole && some());
+  Stack states(dtype, n, length, batch, whole || some(), !whole && some());
   Stack initial(dtype, n, 1, batch, some(), some());
   factors.fill(&random);
   initial.fill(&random);
   Stack *before = some() ? &initial : nullptr;
-  expect(walk(factors, before, states, run, some(), some()) && is_right(factors, before, states),
-         "a walk", seed);
+  const int64_t group = groups ? 1 + random_below(&random, 5) : 0;
+  expect(walk(factors, before, states, run, group, some(), whole || some()) &&
+             is_right(factors, before, states),
+         group > 0 ? "a walk by groups" : "a walk", seed);
 }
 
 /* A recurrence of square states, whose addends are factors of their own. In pieces its states are
@@ -540,7 +563,7 @@ static void try_infinity(uint64_t seed) {
   if (recurs)
     right = recur(factors, states, 1 + random_below(&random, length));
   else if (n > MMCI_CUDA_SWEEP_SIDE)
-    right = walk(factors, nullptr, states, 1 + random_below(&random, 6), some(), some());
+    right = walk(factors, nullptr, states, 1 + random_below(&random, 6), 0, some(), some());
   else if (mmci_cuda_tiles_can(dtype, n) && some())
     right = scan_tiles(factors, nullptr, states, 2);
   else

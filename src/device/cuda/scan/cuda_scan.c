@@ -7,7 +7,9 @@
  * take many tiles a multiprocessor, passes over larger tiles are faster: one finds their products,
  * which are swept, and another the states. Of more rows, the products of tiles are a shorter scan,
  * whose products of tiles are a shorter one still, until one tile is left: each level is reduced
- * going up and finished going down, by tensor cores of doubles where that can be.
+ * going up and finished going down, by tensor cores of doubles where that can be. Of three levels,
+ * the one in between is finished at once where the kernels can: groups of its tiles begin without
+ * the states before them, which the tiles of the first level multiply by themselves.
  */
 #include <math.h>
 
@@ -259,9 +261,9 @@ static bool cut_long(const mmci_device *device, const mmci_scan *scan, mmci_scan
 }
 
 /* Microseconds of long strands, from what was measured on an H200: of a factor that one warp
- * follows, by pieces of 16 bytes or by elements (which is a guess), of a product of a part that it
+ * follows, by pieces of 16 bytes or by elements, of a product of a part that it
  * reads, and of a launch until memory is busy. */
-static const double step_f32_us = 0.32, step_f64_us = 0.36, step_elements_us = 0.5,
+static const double step_f32_us = 0.32, step_f64_us = 0.36, step_elements_us = 1.2,
                     product_us = 0.35, launch_us = 5.5, bytes_a_us = 3.85e6;
 
 /* Returns the microseconds that moving so many matrices takes. */
@@ -299,7 +301,8 @@ static double other_us(const mmci_device *device, const mmci_scan *scan) {
   if (cut_strands(device, scan, &cut))
     return 10 + all * (is_f32 ? is_16 ? 1.2e-3 : 1.05e-3 : is_16 ? 1.7e-3 : 1.1e-3);
   if (is_16) return 10 + all * (is_f32 ? 0.85e-3 : 1.9e-3);
-  return 10 + 1.3e-3 * all;
+  const mmci_cuda_tiles pass = factors_alone(scan);
+  return 10 + all * (is_f32 && !mmci_cuda_long_strands_have_pieces(&pass) ? 4.5e-3 : 1.3e-3);
 }
 
 /* Cuts scans into few parts, followed in long strands; or into one, where there are many scans and
@@ -310,7 +313,8 @@ static bool cut_parts(const mmci_device *device, const mmci_scan *scan, mmci_sca
   const mmci_cuda_tiles pass = factors_alone(scan);
   if (!mmci_cuda_long_strands_can(chip->major, chip->minor, scan->dtype, scan->n)) return false;
   const bool has_pieces = mmci_cuda_long_strands_have_pieces(&pass);
-  if (!has_pieces && mmci_cuda_tiles_can(scan->dtype, scan->n)) return false;
+  if (!has_pieces && (scan->dtype != MMC_F32 || mmci_cuda_tiles_can(scan->dtype, scan->n)))
+    return false;
   double least_us = 0.9 * other_us(device, scan);
   int64_t best = 0;
   const bool is_many = 4 * scan->batch >= MANY_SCANS * chip->multiProcessorCount;
@@ -477,8 +481,56 @@ static mmc_status walk(mmci_queue *queue, const mmci_scan_kernel *kernel,
              : mmci_cuda_walk_run(queue->stream, &pass, error);
 }
 
+/* Returns how many tiles of the first level are a group, where the kernels of a scan of three
+ * levels can take groups; else 0. Groups are no more than the tiles of the second level. */
+static int64_t group_of(const mmci_scan_kernel *kernel, const mmci_scan_places *places) {
+  const struct cudaDeviceProp *chip = &kernel->device->properties;
+  const mmci_cuda_walk first = walk_of(kernel, places, 0, true);
+  if (kernel->count != 3 || !mmci_cuda_tensor_walk_can(chip->major, chip->minor, &first) ||
+      !mmci_cuda_tensor_walk_groups(&first))
+    return 0;
+  int64_t group = UPPER_RUN;
+  while (group * group < first.tiles) group++;
+  return group;
+}
+
+/* Finds the products of tiles, the running products within groups of them, the states after groups,
+ * and all states. */
+static mmc_status walk_groups(mmci_queue *queue, const mmci_scan_kernel *kernel,
+                              const mmci_scan_places *places, int64_t group, mmci_error *error) {
+  const int64_t n = kernel->scan.n, size = n * n;
+  const int64_t processors = kernel->device->properties.multiProcessorCount;
+  const mmci_cuda_walk up = walk_of(kernel, places, 0, false);
+  mmci_cuda_walk down = walk_of(kernel, places, 0, true);
+  down.group = group;
+  down.group_carries = kernel->levels[1].carries;
+  mmci_cuda_walk within = walk_of(kernel, places, 1, true);
+  within.run = group;
+  within.tiles = ceiling(within.length, group);
+  within.carries = NULL;
+  within.splits_rows = 2 * within.tiles * within.batch < processors;
+  mmci_cuda_walk groups = within;
+  groups.length = groups.run = within.tiles - 1;
+  groups.tiles = 1;
+  groups.initial = (mmci_cuda_stack){0};
+  groups.splits_rows = 2 * groups.batch < processors;
+  groups.factors = within.states;
+  groups.factors.data = mmci_address(kernel->levels[0].carries,
+                                     (group - 1) * size * (int64_t)mmc_dtype_size(up.dtype));
+  groups.factors.step = size * group;
+  groups.states = (mmci_cuda_stack){
+      .data = down.group_carries, .ld = n, .step = size, .stride = size * within.tiles};
+  mmc_status status = mmci_cuda_tensor_walk_run(queue->stream, &up, error);
+  if (status == MMC_OK) status = mmci_cuda_tensor_walk_run(queue->stream, &within, error);
+  if (status == MMC_OK && within.tiles > 1)
+    status = mmci_cuda_tensor_walk_run(queue->stream, &groups, error);
+  return status == MMC_OK ? mmci_cuda_tensor_walk_run(queue->stream, &down, error) : status;
+}
+
 static mmc_status walk_levels(mmci_queue *queue, const mmci_scan_kernel *kernel,
                               const mmci_scan_places *places, mmci_error *error) {
+  const int64_t group = group_of(kernel, places);
+  if (group > 0) return walk_groups(queue, kernel, places, group, error);
   mmc_status status = MMC_OK;
   for (int l = 0; l + 1 < kernel->count && status == MMC_OK; l++)
     status = walk(queue, kernel, places, l, false, error);

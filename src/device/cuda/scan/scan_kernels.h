@@ -117,8 +117,14 @@ typedef struct mmci_cuda_walk {
   int64_t n, length, batch;
   int64_t run, tiles;                       /* factors of a tile, tiles of each scan */
   mmci_cuda_stack factors, states, initial; /* states and initial where it finishes */
-  const void *carries; /* the state after each tile, n x n without gaps; NULL where one tile is */
-  void *totals;        /* the product of each tile, alike; where it does not finish */
+  /* The state after each tile, n x n without gaps. Without it every tile but the first begins with
+   * its first factor. */
+  const void *carries;
+  /* Where a group is not 0, carries are those within groups of so many tiles, and these, alike, are
+   * the state after each group but the last one. */
+  int64_t group;
+  const void *group_carries;
+  void *totals; /* the product of each tile, alike; where it does not finish */
   bool finishes;
   bool splits_rows; /* blocks take eight rows each */
 } mmci_cuda_walk;
@@ -130,6 +136,8 @@ mmc_status mmci_cuda_walk_run(cudaStream_t stream, const mmci_cuda_walk *walk, m
 /* The same of f32 by tensor cores of doubles, where a chip of such a compute capability has them
  * and all lines of factors and states begin at multiples of 16 bytes; sums are in f64. */
 bool mmci_cuda_tensor_walk_can(int major, int minor, const mmci_cuda_walk *walk);
+/* Says whether it can take groups: where a block takes all rows, 32 or 64, without gaps. */
+bool mmci_cuda_tensor_walk_groups(const mmci_cuda_walk *walk);
 mmc_status mmci_cuda_tensor_walk_run(cudaStream_t stream, const mmci_cuda_walk *walk,
                                      mmci_error *error);
 
