@@ -293,11 +293,14 @@ static double parts_us(const mmci_device *device, const mmci_scan *scan, int64_t
 static double other_us(const mmci_device *device, const mmci_scan *scan) {
   const bool is_f32 = scan->dtype == MMC_F32, is_16 = scan->n == 16;
   const double all = (double)scan->length * (double)scan->batch;
+  /* Of doubles that fill every multiprocessor twice, moving them is what takes longest. */
+  const bool is_busy = !is_f32 && scan->batch >= 2 * device->properties.multiProcessorCount;
   mmci_scan_kernel cut = {0};
   if (cut_long(device, scan, &cut)) {
     if (cut.passes.tiles == 1) return parts_us(device, scan, 1, true);
     return 20 + moving_us(scan, 3 * all);
   }
+  if (is_16 && is_busy) return 10 + 1.1e-3 * all;
   if (cut_strands(device, scan, &cut))
     return 10 + all * (is_f32 ? is_16 ? 1.2e-3 : 1.05e-3 : is_16 ? 1.7e-3 : 1.1e-3);
   if (is_16) return 10 + all * (is_f32 ? 0.85e-3 : 1.9e-3);
