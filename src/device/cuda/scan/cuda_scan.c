@@ -2,15 +2,14 @@
  *
  * Up to 16 rows one launch sweeps over tiles that stay in shared memory, or, of 9 to 16 rows where
  * the chip has tensor cores of doubles, over strands that warps follow, a tile a multiprocessor.
- * Many scans of these, and long ones, are followed in long strands, a warp each; scans that are
- * too few for that in few parts, two launches of long strands. Where sweeping would
- * take many tiles a multiprocessor, passes over larger tiles are faster: one finds their products,
- * which are swept, and another the states. Of more rows, the products of tiles are a shorter scan,
- * whose products of tiles are a shorter one still, until one tile is left: each level is reduced
- * going up and finished going down, by tensor cores of doubles where that can be. Of three levels,
- * the one in between is finished at once where the kernels can: groups of its tiles begin without
- * the states before them, which the tiles of the first level multiply by themselves.
- */
+ * Many scans of these, and long ones, are followed in long strands, a warp each; scans that are too
+ * few for that in few parts, two launches of long strands. Where sweeping would take many tiles a
+ * multiprocessor, passes over larger tiles are faster: one finds their products, which are swept,
+ * and another the states. Of more rows, the products of tiles are a shorter scan, whose products of
+ * tiles are a shorter one still, until one tile is left: each level is reduced going up and
+ * finished going down, by tensor cores of doubles where that can be. Where the kernels can, the
+ * levels above the first are two: groups of tiles are finished at once, without the states before
+ * them, and then these are found, which the tiles of the first level multiply by themselves. */
 #include <math.h>
 
 #include "base/address.h"
@@ -45,9 +44,10 @@ enum { MANY_SCANS_F64 = 7, MANY_SCANS = 14, LEAST_LONG_F32 = 60000, LEAST_LONG_F
  * where lines do not begin at multiples of 16 bytes and that was not taken before. */
 enum { LEAST_PARTS = 3, MOST_PARTS = 24 };
 
-/* A tile of the first level takes so many factors at least; one of another level so many at most,
- * and all that are left where these are few. */
-enum { LEAST_RUN = 4, UPPER_RUN = 8, ONE_TILE = 18, MOST_LEVELS = 20 };
+/* A tile of the first level takes LEAST_RUN factors at least, and there are two a multiprocessor
+ * where one would take LONG_RUN; one of another level takes UPPER_RUN at most, and all that are
+ * left where these are few. */
+enum { LEAST_RUN = 4, LONG_RUN = 16, UPPER_RUN = 8, ONE_TILE = 18, MOST_LEVELS = 20 };
 
 typedef struct level {
   int64_t length, run, tiles;
@@ -135,26 +135,6 @@ static int64_t pieces_of(const mmci_device *device, const mmci_scan *scan) {
   return pieces < 3 ? 1 : pieces; /* two would not repay the products */
 }
 
-/* Decides how the levels of a scan of wider matrices are cut. Returns how many there are. */
-static int cut_levels(const mmci_device *device, const mmci_scan *scan, level levels[MOST_LEVELS]) {
-  const int64_t processors = device->properties.multiProcessorCount;
-  int64_t length = scan->length, run = ceiling(length * scan->batch, processors);
-  if (run < LEAST_RUN) run = LEAST_RUN;
-  int count = 0;
-  while (count < MOST_LEVELS) {
-    if (count > 0) run = UPPER_RUN;
-    if (length <= ONE_TILE || run > length) run = length;
-    const int64_t tiles = ceiling(length, run);
-    levels[count++] = (level){.length = length,
-                              .run = run,
-                              .tiles = tiles,
-                              .splits_rows = 2 * tiles * scan->batch < processors};
-    length = tiles;
-    if (tiles == 1) break;
-  }
-  return count;
-}
-
 /* Says whether states are followed one by one. */
 static bool is_recurrence(const mmci_scan *scan) {
   return scan->has_initial && (scan->width != scan->n || scan->has_addend) &&
@@ -209,6 +189,42 @@ static mmci_cuda_stack addends_of(const mmci_scan *scan, const mmci_scan_places 
                            .turned = scan->left != scan->addend.trans};
 }
 
+/* Says whether the kernels take groups of tiles of such a scan, if its factors and states begin at
+ * multiples of 16 bytes. */
+static bool takes_groups(const mmci_device *device, const mmci_scan *scan) {
+  const mmci_scan_places nothing = {0};
+  const mmci_cuda_walk walk = {.dtype = scan->dtype,
+                               .n = scan->n,
+                               .factors = factors_of(scan, &nothing),
+                               .states = states_of(scan, &nothing),
+                               .finishes = true};
+  return mmci_cuda_tensor_walk_can(device->properties.major, device->properties.minor, &walk) &&
+         mmci_cuda_tensor_walk_groups(&walk);
+}
+
+/* Decides how the levels of a scan of wider matrices are cut. Returns how many there are. */
+static int cut_levels(const mmci_device *device, const mmci_scan *scan, level levels[MOST_LEVELS]) {
+  const int64_t processors = device->properties.multiProcessorCount;
+  int64_t length = scan->length, run = ceiling(length * scan->batch, processors);
+  if (run < LEAST_RUN) run = LEAST_RUN;
+  /* Two tiles a multiprocessor hide what each waits for. */
+  if (run >= LONG_RUN && 4 * scan->batch <= 2 * processors && takes_groups(device, scan))
+    run = ceiling(length, 2 * processors / scan->batch);
+  int count = 0;
+  while (count < MOST_LEVELS) {
+    if (count > 0) run = UPPER_RUN;
+    if (length <= ONE_TILE || run > length) run = length;
+    const int64_t tiles = ceiling(length, run);
+    levels[count++] = (level){.length = length,
+                              .run = run,
+                              .tiles = tiles,
+                              .splits_rows = 2 * tiles * scan->batch < processors};
+    length = tiles;
+    if (tiles == 1) break;
+  }
+  return count;
+}
+
 /* Cuts scans for strands, a tile a multiprocessor, or one a scan where there are many. Returns
  * whether that is faster than sweeps and passes, as measured. */
 static bool cut_strands(const mmci_device *device, const mmci_scan *scan, mmci_scan_kernel *out) {
@@ -230,11 +246,18 @@ static bool cut_strands(const mmci_device *device, const mmci_scan *scan, mmci_s
   return out->run <= (whole ? MOST_OF_SCANS : MOST_F32);
 }
 
-/* Returns a pass of long strands that knows the factors, but not where they are. */
-static mmci_cuda_tiles factors_alone(const mmci_scan *scan) {
+/* Returns a pass of long strands, one a scan, that knows how factors and states lie, but not where.
+ */
+static mmci_cuda_tiles pass_alone(const mmci_scan *scan) {
   const mmci_scan_places nothing = {0};
-  return (mmci_cuda_tiles){
-      .dtype = scan->dtype, .n = scan->n, .factors = factors_of(scan, &nothing)};
+  return (mmci_cuda_tiles){.dtype = scan->dtype,
+                           .n = scan->n,
+                           .length = scan->length,
+                           .batch = scan->batch,
+                           .run = scan->length,
+                           .tiles = 1,
+                           .factors = factors_of(scan, &nothing),
+                           .states = states_of(scan, &nothing)};
 }
 
 /* Cuts scans for passes by long strands: one a scan where there are many scans, and else as many
@@ -242,7 +265,7 @@ static mmci_cuda_tiles factors_alone(const mmci_scan *scan) {
  * parts, as measured on an H200. */
 static bool cut_long(const mmci_device *device, const mmci_scan *scan, mmci_scan_kernel *out) {
   const struct cudaDeviceProp *chip = &device->properties;
-  const mmci_cuda_tiles pass = factors_alone(scan);
+  const mmci_cuda_tiles pass = pass_alone(scan);
   if (!mmci_cuda_long_strands_can(chip->major, chip->minor, scan->dtype, scan->n) ||
       !mmci_cuda_long_strands_have_pieces(&pass))
     return false;
@@ -260,11 +283,20 @@ static bool cut_long(const mmci_device *device, const mmci_scan *scan, mmci_scan
   return true;
 }
 
-/* Microseconds of long strands, from what was measured on an H200: of a factor that one warp
- * follows, by pieces of 16 bytes or by elements, of a product of a part that it
- * reads, and of a launch until memory is busy. */
-static const double step_f32_us = 0.32, step_f64_us = 0.36, step_elements_us = 1.2,
-                    product_us = 0.35, launch_us = 5.5, bytes_a_us = 3.85e6;
+/* Microseconds of long strands, as measured on an H200: of a product of a part that a strand reads,
+ * and of a launch until memory is busy; bytes that are moved, and factors that tensor cores and
+ * converters of a multiprocessor follow, in a microsecond. */
+static const double product_us = 0.35, launch_us = 5.5, bytes_a_us = 3.85e6, followed_a_us = 20;
+
+/* Returns the microseconds of a factor that one warp follows, by a kernel for just its side, by
+ * pieces of 16 bytes or by elements. */
+static double step_us(const mmci_cuda_tiles *pass) {
+  const bool is_f32 = pass->dtype == MMC_F32, is_16 = pass->n == 16;
+  if (mmci_cuda_long_strands_have_side(pass))
+    return is_f32 ? is_16 ? 0.155 : 0.21 : is_16 ? 0.22 : 0.2;
+  if (!mmci_cuda_long_strands_have_pieces(pass)) return 1.1;
+  return is_f32 ? is_16 ? 0.32 : 0.37 : is_16 ? 0.36 : 0.41;
+}
 
 /* Returns the microseconds that moving so many matrices takes. */
 static double moving_us(const mmci_scan *scan, double matrices) {
@@ -272,58 +304,62 @@ static double moving_us(const mmci_scan *scan, double matrices) {
 }
 
 /* Returns the microseconds that long strands take, parts of each scan. */
-static double parts_us(const mmci_device *device, const mmci_scan *scan, int64_t parts,
-                       bool has_pieces) {
-  const int64_t at_once =
-      mmci_cuda_long_strands_at_once(scan->dtype) * device->properties.multiProcessorCount;
-  const int64_t run = ceiling(scan->length, parts), tiles = ceiling(scan->length, run);
-  const int64_t strands = scan->batch * (tiles > 1 ? tiles - 1 : 1);
+static double parts_us(const mmci_device *device, const mmci_scan *scan, int64_t parts) {
+  const int64_t processors = device->properties.multiProcessorCount;
+  const int64_t at_once = mmci_cuda_long_strands_at_once(scan->dtype) * processors;
+  mmci_cuda_tiles pass = pass_alone(scan);
+  pass.run = ceiling(scan->length, parts);
+  pass.tiles = ceiling(scan->length, pass.run);
+  pass.walks_first = pass.tiles > 1;
+  const int64_t strands = scan->batch * (pass.tiles > 1 ? pass.tiles - 1 : 1);
   const double all = (double)scan->length * (double)scan->batch;
-  const double step = !has_pieces              ? step_elements_us
-                      : scan->dtype == MMC_F32 ? step_f32_us
-                                               : step_f64_us;
-  const double followed = step * (double)(run * ceiling(strands, at_once));
-  if (tiles == 1) return launch_us + fmax(followed, moving_us(scan, 2 * all));
-  const double later = (double)(tiles - 1) / (double)tiles;
-  return 2 * launch_us + fmax(followed, moving_us(scan, all)) +
-         fmax(followed, moving_us(scan, 2 * later * all)) + product_us * (double)(tiles - 2);
+  const double later = pass.tiles > 1 ? (double)(pass.tiles - 1) / (double)pass.tiles : 1;
+  const double followed = fmax(step_us(&pass) * (double)(pass.run * ceiling(strands, at_once)),
+                               later * all / (followed_a_us * (double)processors));
+  /* A ring is filled before anything else, which takes as long again by elements. */
+  const double begins = mmci_cuda_long_strands_have_pieces(&pass) ? launch_us : 2 * launch_us;
+  const double last = begins + fmax(followed, moving_us(scan, 2 * later * all));
+  if (pass.tiles == 1) return last;
+  return begins + fmax(followed, moving_us(scan, all)) + last +
+         product_us * (double)(pass.tiles - 2);
 }
 
-/* Returns the least microseconds that a scan takes without few parts, as measured on an H200. */
+/* Returns the microseconds that a scan takes without few parts, or somewhat less, as measured on an
+ * H200. */
 static double other_us(const mmci_device *device, const mmci_scan *scan) {
+  const mmci_cuda_tiles pass = pass_alone(scan);
   const bool is_f32 = scan->dtype == MMC_F32, is_16 = scan->n == 16;
+  const bool has_pieces = mmci_cuda_long_strands_have_pieces(&pass);
   const double all = (double)scan->length * (double)scan->batch;
-  /* Of doubles that fill every multiprocessor twice, moving them is what takes longest. */
-  const bool is_busy = !is_f32 && scan->batch >= 2 * device->properties.multiProcessorCount;
   mmci_scan_kernel cut = {0};
   if (cut_long(device, scan, &cut)) {
-    if (cut.passes.tiles == 1) return parts_us(device, scan, 1, true);
+    if (cut.passes.tiles == 1) return parts_us(device, scan, 1);
     return 20 + moving_us(scan, 3 * all);
   }
-  if (is_16 && is_busy) return 10 + 1.1e-3 * all;
-  if (cut_strands(device, scan, &cut))
-    return 10 + all * (is_f32 ? is_16 ? 1.2e-3 : 1.05e-3 : is_16 ? 1.7e-3 : 1.1e-3);
+  if (cut_strands(device, scan, &cut)) {
+    if (is_f32) return 10 + all * (is_16 ? 1.2e-3 : has_pieces ? 1.05e-3 : 1.3e-3);
+    return 10 + all * (is_16 ? 1.85e-3 : has_pieces ? 1.35e-3 : 1.2e-3);
+  }
   if (is_16) return 10 + all * (is_f32 ? 0.85e-3 : 1.9e-3);
-  const mmci_cuda_tiles pass = factors_alone(scan);
-  return 10 + all * (is_f32 && !mmci_cuda_long_strands_have_pieces(&pass) ? 4.5e-3 : 1.3e-3);
+  const int64_t tiles = tiles_of(scan, scan->length, run_of(device, scan, scan->length));
+  if (is_f32 && !has_pieces) return 10 + all * (tiles > 1 ? 4.4e-3 : 1.05e-3);
+  return 10 + 1.4e-3 * all;
 }
 
-/* Cuts scans into few parts, followed in long strands; or into one, where there are many scans and
- * lines do not begin at multiples of 16 bytes. Returns whether that is faster than what else there
- * is. */
+/* Cuts scans into few parts, or one where there are not much fewer scans than multiprocessors,
+ * which are followed in long strands. Returns whether that is faster than what else there is. */
 static bool cut_parts(const mmci_device *device, const mmci_scan *scan, mmci_scan_kernel *out) {
   const struct cudaDeviceProp *chip = &device->properties;
-  const mmci_cuda_tiles pass = factors_alone(scan);
+  const mmci_cuda_tiles pass = pass_alone(scan);
   if (!mmci_cuda_long_strands_can(chip->major, chip->minor, scan->dtype, scan->n)) return false;
-  const bool has_pieces = mmci_cuda_long_strands_have_pieces(&pass);
-  if (!has_pieces && (scan->dtype != MMC_F32 || mmci_cuda_tiles_can(scan->dtype, scan->n)))
+  if (!mmci_cuda_long_strands_have_pieces(&pass) && mmci_cuda_tiles_can(scan->dtype, scan->n))
     return false;
   double least_us = 0.9 * other_us(device, scan);
   int64_t best = 0;
-  const bool is_many = 4 * scan->batch >= MANY_SCANS * chip->multiProcessorCount;
-  for (int64_t parts = is_many && !has_pieces ? 1 : LEAST_PARTS; parts <= MOST_PARTS; parts++) {
+  const bool is_many = 2 * scan->batch >= chip->multiProcessorCount;
+  for (int64_t parts = is_many ? 1 : LEAST_PARTS; parts <= MOST_PARTS; parts++) {
     if (parts > 1 && (parts < LEAST_PARTS || parts > scan->length)) continue;
-    const double us = parts_us(device, scan, parts, has_pieces);
+    const double us = parts_us(device, scan, parts);
     if (us >= least_us) continue;
     least_us = us;
     best = parts;
@@ -489,7 +525,7 @@ static mmc_status walk(mmci_queue *queue, const mmci_scan_kernel *kernel,
 static int64_t group_of(const mmci_scan_kernel *kernel, const mmci_scan_places *places) {
   const struct cudaDeviceProp *chip = &kernel->device->properties;
   const mmci_cuda_walk first = walk_of(kernel, places, 0, true);
-  if (kernel->count != 3 || !mmci_cuda_tensor_walk_can(chip->major, chip->minor, &first) ||
+  if (kernel->count < 3 || !mmci_cuda_tensor_walk_can(chip->major, chip->minor, &first) ||
       !mmci_cuda_tensor_walk_groups(&first))
     return 0;
   int64_t group = UPPER_RUN;

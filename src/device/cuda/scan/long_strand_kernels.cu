@@ -128,6 +128,10 @@ struct Ring {
   }
 };
 
+/* So many strands of 16x16 in f64 an H200 follows by a kernel of their own: two and a half for each
+ * multiprocessor, as measured. */
+enum { FEW_STRANDS = 330 };
+
 /* Which state is before a tile but the first: a carry, or that after the first tile times the
  * products of those between. */
 enum Before { CARRY, FIRST_TILE };
@@ -279,16 +283,24 @@ bool is_whole(const mmci_cuda_stack &x, int64_t n) {
          (uintptr_t)x.data % PIECE_BYTES == 0;
 }
 
+/* Returns the side of matrices that have kernels of their own; else 0. */
+template <typename Real>
+int side_of(const mmci_cuda_tiles *pass) {
+  const int64_t n = pass->n;
+  if ((n != 12 && n != 16) || !is_whole<Real>(pass->factors, n) || !is_whole<Real>(pass->states, n))
+    return 0;
+  /* One strand each of many scans waits for memory, and is slower so. */
+  const bool is_bound =
+      sizeof(Real) == 8 && n == 16 && !pass->walks_first && pass->tiles * pass->batch > FEW_STRANDS;
+  return is_bound ? 0 : (int)n;
+}
+
 template <typename Real>
 mmc_status launch_side(cudaStream_t stream, const mmci_cuda_tiles *pass, bool finishes,
                        mmci_error *error) {
-  const int64_t n = pass->n;
-  /* Where memory is what is waited for, f64 of 16 rows takes 1.04 to 1.1 times as long so. */
-  const bool is_bound = sizeof(Real) == 8 && n == 16 && !pass->walks_first;
-  const bool whole =
-      !is_bound && is_whole<Real>(pass->factors, n) && is_whole<Real>(pass->states, n);
-  if (whole && n == 16) return launch<Real, 16>(stream, pass, finishes, error);
-  if (whole && n == 12) return launch<Real, 12>(stream, pass, finishes, error);
+  const int side = side_of<Real>(pass);
+  if (side == 16) return launch<Real, 16>(stream, pass, finishes, error);
+  if (side == 12) return launch<Real, 12>(stream, pass, finishes, error);
   return launch<Real, 0>(stream, pass, finishes, error);
 }
 
@@ -308,6 +320,10 @@ extern "C" bool mmci_cuda_long_strands_have_pieces(const mmci_cuda_tiles *pass) 
   const int64_t piece = PIECE_BYTES / (pass->dtype == MMC_F32 ? sizeof(float) : sizeof(double));
   const mmci_cuda_stack *x = &pass->factors;
   return (pass->n | x->ld | x->step | x->stride) % piece == 0;
+}
+
+extern "C" bool mmci_cuda_long_strands_have_side(const mmci_cuda_tiles *pass) {
+  return (pass->dtype == MMC_F32 ? side_of<float>(pass) : side_of<double>(pass)) > 0;
 }
 
 extern "C" int64_t mmci_cuda_long_strands_at_once(mmc_dtype dtype) {

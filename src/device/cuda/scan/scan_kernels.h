@@ -103,6 +103,9 @@ bool mmci_cuda_long_strands_can(int major, int minor, mmc_dtype dtype, int64_t n
 /* Says whether lines of factors begin at multiples of 16 bytes, if the first one does: these are
  * moved fast. */
 bool mmci_cuda_long_strands_have_pieces(const mmci_cuda_tiles *pass);
+/* Says whether there are kernels for just such factors and states, cut so, if the first ones begin
+ * at multiples of 16 bytes. */
+bool mmci_cuda_long_strands_have_side(const mmci_cuda_tiles *pass);
 /* Returns how many tiles a multiprocessor follows at once. */
 int64_t mmci_cuda_long_strands_at_once(mmc_dtype dtype);
 mmc_status mmci_cuda_long_strands_reduce(cudaStream_t stream, const mmci_cuda_tiles *pass,

@@ -529,7 +529,9 @@ bool is_whole(const mmci_cuda_walk *walk) {
 
 template <int N>
 mmc_status launch(cudaStream_t stream, const mmci_cuda_walk *walk, mmci_error *error) {
-  const bool whole = is_whole<N>(walk), splits = walk->splits_rows;
+  const bool splits = walk->splits_rows;
+  /* Where every scan of 32 rows is a tile, converting once is no faster. */
+  const bool whole = is_whole<N>(walk) && (splits || N > 32 || walk->tiles > 1);
   const size_t ring = STAGES * N * N * sizeof(float);
   const size_t shared = splits  ? ring + 2 * EIGHT * (N + 2) * sizeof(double)
                         : whole ? (size_t)Whole<N>::SHARED_BYTES
