@@ -123,6 +123,7 @@ struct mmci_emulation_machine {
   uint64_t seed = 1;                     /* of the schedule */
   int multiprocessors = 2;
   std::map<void *, int> shared_most; /* dynamic shared memory that kernels were given leave for */
+  std::map<void *, int> wide;        /* whether they were given leave for clusters of 16 blocks */
   /* what happened */
   long calls = 0;
   std::map<void *, size_t> memory; /* device and pinned memory still held */
@@ -677,18 +678,26 @@ struct mmci_counted_gate {
 
 static inline void mmci_order_bulk_copies() {}
 
-/* Opens for good when so many threads have arrived. */
+/* Opens for good when so many threads have arrived, or so many bytes were posted. */
 struct mmci_gate {
   uint64_t awaited;
   void close(unsigned count) { awaited = count; }
-  void arrive() {
-    if (awaited-- == 0) mmci_emulation_stop("more threads arrive at a gate than it waits for");
+  void close_until_posted(unsigned bytes) { awaited = bytes; }
+  void arrive(unsigned count = 1) {
+    if (awaited < count) mmci_emulation_stop("more arrive at a gate than it waits for");
+    awaited -= count;
     mmci_emulation().progress++;
   }
   void wait() const {
     while (*(const volatile uint64_t *)&awaited != 0) mmci_emulation_yield();
   }
 };
+
+template <typename T>
+static inline void mmci_post(T *shared, T value, mmci_gate *gate, unsigned block) {
+  *mmci_cluster_at(shared, block) = value;
+  mmci_cluster_at(gate, block)->arrive((unsigned)sizeof value);
+}
 
 /* Runs the blocks of a cluster, of so many threads each, beside each other. */
 static inline void mmci_emulation_run_blocks(unsigned block_threads, size_t shared_bytes) {
@@ -773,8 +782,8 @@ static inline cudaError_t mmci_launch_clusters(void (*kernel)(Parameters...), di
   const size_t shared_most = leave == m.shared_most.end() ? MMCI_EMULATED_SHARED : leave->second;
   if (threads == 0 || threads > 1024 || blocks == 0 || shared_bytes > shared_most)
     return cudaErrorInvalidValue;
-  if (in_cluster == 0 || in_cluster > 8 || grid.x % in_cluster != 0 ||
-      (in_cluster > 1 && threads % 32 != 0))
+  if (in_cluster == 0 || in_cluster > (m.wide[(void *)kernel] != 0 ? 16 : 8) ||
+      grid.x % in_cluster != 0 || (in_cluster > 1 && threads % 32 != 0))
     return cudaErrorInvalidValue;
   m.blocks.resize(in_cluster);
   gridDim = grid;
@@ -818,7 +827,8 @@ enum cudaDeviceAttr {
 };
 enum cudaFuncAttribute {
   cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
-  cudaFuncAttributePreferredSharedMemoryCarveout = 9
+  cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+  cudaFuncAttributeNonPortableClusterSizeAllowed = 13
 };
 enum {
   cudaStreamDefault = 0,
@@ -1009,6 +1019,8 @@ template <typename Kernel>
 static inline cudaError_t cudaFuncSetAttribute(Kernel *kernel, cudaFuncAttribute attribute,
                                                int value) {
   if (mmci_emulation_failure()) return cudaErrorInvalidValue;
+  if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed)
+    mmci_emulation().wide[(void *)kernel] = value;
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
   if (value > 227 * 1024) return cudaErrorInvalidValue;
   mmci_emulation().shared_most[(void *)kernel] = value;

@@ -41,6 +41,9 @@ mmc_status mmci_cuda_nodes(cudaStream_t stream, mmc_dtype dtype, int side,
 bool mmci_cuda_climbs(mmc_dtype dtype, bool has_clusters, int64_t side);
 mmc_status mmci_cuda_climb(cudaStream_t stream, mmc_dtype dtype, bool has_clusters,
                            const mmci_climb *climb, int64_t batch, mmci_error *error);
+/* Does so by a cluster for each chain, of sides above 16; the chains fit a launch. */
+mmc_status mmci_cuda_climb_cluster(cudaStream_t stream, mmc_dtype dtype, const mmci_climb *climb,
+                                   int64_t chains, mmci_error *error);
 
 /* Computes it as MMCI_REPRODUCIBLE says, whatever its precision. */
 mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,

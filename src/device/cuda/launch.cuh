@@ -20,7 +20,10 @@
  *                                          writes and reads 16 bytes for blocks that run now, each
  *                                          half as a whole
  *     mmci_gate                            in shared memory: opens for good once so many threads
- *                                          have arrived; what they wrote before is then visible
+ *                                          have arrived, or so many bytes were posted to it; what
+ *                                          they wrote before, or what was posted, is then visible
+ *     mmci_post(shared, value, gate, block)   writes 4 or 8 bytes to the same place of another
+ *                                          block's shared memory, and counts them at its gate
  */
 #ifndef MMCI_CUDA_LAUNCH_CUH
 #define MMCI_CUDA_LAUNCH_CUH
@@ -185,6 +188,16 @@ struct mmci_gate {
     asm volatile("{ .reg .b64 token; mbarrier.arrive.shared.b64 token, [%0]; }" ::"r"(address())
                  : "memory");
   }
+  /* Is called instead of close(), before a barrier of the cluster. */
+  __device__ __forceinline__ void close_until_posted(unsigned bytes) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "mbarrier.init.shared::cta.b64 [%0], 1;\n fence.mbarrier_init.release.cluster;\n "
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()),
+        "r"(bytes)
+        : "memory");
+#endif
+  }
   __device__ __forceinline__ void wait() const {
     unsigned open;
     do {
@@ -204,6 +217,34 @@ struct mmci_gate {
     } while (open == 0);
   }
 };
+
+template <typename T>
+static __device__ __forceinline__ void mmci_post(T *shared, T value, const mmci_gate *gate,
+                                                 unsigned block) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "posted are 4 or 8 bytes");
+#if __CUDA_ARCH__ >= 900
+  unsigned to, at;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;"
+      : "=r"(to)
+      : "r"((unsigned)__cvta_generic_to_shared(shared)), "r"(block));
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(gate->address()), "r"(block));
+  if constexpr (sizeof(T) == 4) {
+    unsigned bits;
+    memcpy(&bits, &value, sizeof bits);
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to),
+        "r"(bits), "r"(at)
+        : "memory");
+  } else {
+    unsigned long long bits;
+    memcpy(&bits, &value, sizeof bits);
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(to),
+        "l"(bits), "r"(at)
+        : "memory");
+  }
+#endif
+}
 
 #endif
 
