@@ -243,10 +243,10 @@ mmc_status launch(cudaStream_t stream, const mmci_climb *x, int64_t chains, mmci
 template <typename Real>
 mmc_status launch_side(cudaStream_t stream, const mmci_climb *x, int64_t chains,
                        mmci_error *error) {
-  enum { WIDE = sizeof(Real) == 4 ? 10 : 5 };
-  if (x->side == 64) return launch<Real, 64, 16, WIDE, true>(stream, x, chains, error);
-  if (x->side > 32) return launch<Real, 64, 16, WIDE, false>(stream, x, chains, error);
-  return launch<Real, 32, 8, 10, false>(stream, x, chains, error);
+  enum { STAGES = sizeof(Real) == 4 ? 10 : 5 };
+  if (x->side == 64) return launch<Real, 64, 16, STAGES, true>(stream, x, chains, error);
+  if (x->side > 32) return launch<Real, 64, 16, STAGES, false>(stream, x, chains, error);
+  return launch<Real, 32, 8, STAGES, false>(stream, x, chains, error);
 }
 
 }  // namespace
