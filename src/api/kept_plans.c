@@ -50,11 +50,16 @@ static bool is_same_chain(const mmc_chain *a, const mmc_chain *b) {
          (a->same == NULL || memcmp(a->same, b->same, n * sizeof *a->same) == 0);
 }
 
+/* Facts that differ between their members only would be planned for again, nothing worse. */
+static bool is_same_facts(const mmci_facts *a, const mmci_facts *b) {
+  return memcmp((const char *)a, (const char *)b, sizeof *a) == 0;
+}
+
 static bool is_same_source(const mmci_plan_source *a, const mmci_plan_source *b) {
   return a->hash == b->hash && a->objective == b->objective && a->precision == b->precision &&
          a->tolerance == b->tolerance && a->memory_limit_bytes == b->memory_limit_bytes &&
          a->device_memory_bytes == b->device_memory_bytes && a->location == b->location &&
-         a->pricing == b->pricing && memcmp(&a->facts, &b->facts, sizeof a->facts) == 0;
+         a->pricing == b->pricing && is_same_facts(&a->facts, &b->facts);
 }
 
 static bool is_for(const mmc_plan *plan, const mmci_plan_asked *x) {

@@ -72,7 +72,7 @@ static uint32_t words_of(const place *p) {
 /* Gives each warp a part of one operand to load; larger operands have more parts. */
 static void fill_loads(const layout *l, mmci_single *out) {
   const int n = l->chain->n;
-  uint32_t warps[MMCI_SINGLE_WARPS], words[MMCI_SINGLE_WARPS];
+  uint32_t warps[MMCI_SINGLE_WARPS] = {0}, words[MMCI_SINGLE_WARPS] = {0};
   for (int i = 0; i < n; i++) {
     warps[i] = 1;
     words[i] = words_of(&l->places[i]);

@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(4 * PADDED) climb_cluster(const __grid_constan
   MMCI_DYNAMIC_SHARED(memory);
   Real *stages = reinterpret_cast<Real *>(memory), *pieces = stages + STAGES * S::MATRIX;
   mmci_gate *gates = reinterpret_cast<mmci_gate *>(pieces + S::PIECES * S::PIECE);
-  const int side = IS_FULL ? PADDED : (int)x.side, count = (int)x.count;
+  const int side = IS_FULL ? PADDED : (int)x.side, count = min((int)x.count, (int)MMCI_CLIMB_STEPS);
   const int first = (int)mmci_cluster_rank() * S::OWN;
   const int own = IS_FULL ? (int)S::OWN : max(min((int)S::OWN, side - first), 0);
   const int64_t chain = (int64_t)blockIdx.x / BLOCKS * side * side;
