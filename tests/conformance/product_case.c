@@ -47,18 +47,21 @@ static const char *cuda_kernel(const mmci_gemm *g) {
   return names[g->dtype];
 }
 
-/* Says whether cuBLAS's product is one that the module's kernel for few elements may take. */
-static bool may_be_thin(const mmci_gemm *g) {
-  enum { MOST_ELEMENTS = 40000, MOST_TERMS = 8192 };
-  return g->m * g->n <= MOST_ELEMENTS && g->k <= MOST_TERMS &&
-         strncmp(cuda_kernel(g), "cublas", strlen("cublas")) == 0;
+/* Says whether cuBLAS's product is one that this kernel of the module's may take: thin, for few
+ * elements, or outer, for few terms of 16 bits. */
+static bool may_be(const char *kernel, const mmci_gemm *g) {
+  enum { MOST_ELEMENTS = 40000, MOST_TERMS = 8192, FEW_TERMS = 32 };
+  const bool is_half = g->dtype == MMC_F16 || g->dtype == MMC_BF16;
+  if (strncmp(cuda_kernel(g), "cublas", strlen("cublas")) != 0) return false;
+  if (strcmp(kernel, "outer") == 0) return is_half && !g->accumulate && g->k <= FEW_TERMS;
+  return strcmp(kernel, "thin") == 0 && g->m * g->n <= MOST_ELEMENTS && g->k <= MOST_TERMS;
 }
 
 /* Returns the kernel that the suite knows a device to run for a product, the one that runs where
  * it is one of several that may, or NULL where it knows none. */
 static const char *claimed_kernel(const subject *on, const mmci_gemm *gemm, const char *runs) {
   if (gemm->batch > 1 || gemm->variant != 0) return NULL;
-  if (on->is_cuda) return strcmp(runs, "thin") == 0 && may_be_thin(gemm) ? runs : cuda_kernel(gemm);
+  if (on->is_cuda) return may_be(runs, gemm) ? runs : cuda_kernel(gemm);
   return strcmp(on->name, "ref") == 0   ? "loops"
          : strcmp(on->name, "toy") == 0 ? "toy loops"
          : on->is_fake                  ? "fake"

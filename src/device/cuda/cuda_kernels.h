@@ -21,6 +21,9 @@ mmc_status mmci_cuda_plain_product(cudaStream_t stream, const mmci_gemm *gemm, c
  * are not gathered. It has 2^31 tiles of 4 x 4 elements at most, and 65535 products. */
 mmc_status mmci_cuda_thin_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
                                   const void *b, void *c, mmci_error *error);
+/* Computes a product, or a batch, that mmci_outer_supports() takes. */
+mmc_status mmci_cuda_outer_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
+                                   const void *b, void *c, mmci_error *error);
 /* Enqueues a product of integers modulo a number. */
 mmc_status mmci_cuda_modular_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
                                      const void *b, void *c, mmci_error *error);

@@ -7,7 +7,8 @@
  * are small one launch of a kernel for groups. Faithful f32 products that are large enough go to
  * emulated.c as variant 0, f64 ones and integers to residues.c, reproducible ones to ordered.cu and
  * ordered_complex.cu, or where they are large to whole tiles of large_tile.h, which add up in the
- * same order, as kernels for groups do, and those of few elements, batches too, to thin.cu.
+ * same order, as kernels for groups do, those of few elements, batches too, to thin.cu, and those
+ * of 16 bits and few terms to outer.cu.
  * Products over semirings go to semiring.cu. What cuBLAS cannot say goes to plain.cu.
  */
 #include <inttypes.h>
@@ -26,6 +27,7 @@
 #include "device/cuda/product/large_tile.h"
 #include "device/cuda/product/lt.h"
 #include "device/cuda/product/ordered_complex.h"
+#include "device/cuda/product/outer.h"
 #include "device/cuda/product/sliced_k.h"
 #include "device/cuda/product/thin.h"
 #include "device/cuda/residues/residues.h"
@@ -54,6 +56,7 @@ typedef enum kind {
   CUBLAS_BATCH,
   CUBLAS,
   THIN,
+  OUTER,
   CUBLASLT,
   EMULATED,
   RESIDUES,
@@ -166,11 +169,22 @@ static double group_doubt(const mmci_device *device, const mmci_gemm *gemm) {
   return mmci_cuda_model_group_error(mmci_cuda_model_of(device->properties.name), gemm->dtype);
 }
 
+/* Returns the seconds of a native product, or a batch, by outer.cu; NAN where it is not for that.
+ */
+static double outer_seconds(const mmci_device *device, const mmci_gemm *gemm) {
+  return device->properties.major >= AMPERE ? 1e-6 * mmci_outer_us(gemm) : (double)NAN;
+}
+
 /* How a batch is multiplied, and how long that is taken to take. */
 typedef struct batch_way {
   kind kind;
   double seconds;
 } batch_way;
+
+/* By so much more than is predicted outer.cu is taken to take: of 1603 batches on an H200 (cuBLAS
+ * 13.1) 735 go to it then, which it computes 2.4 times as fast in the geomean, and two slower, by a
+ * tenth at most. */
+static const double OUTER_DOUBT = 0.2;
 
 /* cuBLAS multiplies a batch of small products as it does large ones. Those of thin.cu and of
  * kernels for groups are taken where they are predicted to take less time by more than predictions
@@ -182,13 +196,15 @@ static batch_way choose_batch(const mmci_device *device, const mmci_gemm *gemm) 
   const double cublas_s =
       1e-6 * mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), gemm);
   const double thin_s = 1e-6 * mmci_thin_batch_us(gemm), doubt = group_doubt(device, gemm),
-               group_s = group_seconds(device, gemm);
-  const double least_s = fmin(cublas_s, thin_s * (1 + THIN_DOUBT));
+               group_s = group_seconds(device, gemm), outer_s = outer_seconds(device, gemm);
+  const double least_s =
+      fmin(fmin(cublas_s, thin_s * (1 + THIN_DOUBT)), outer_s * (1 + OUTER_DOUBT));
   if (group_s * (1 + doubt + MORE_DOUBT) < least_s)
     return (batch_way){GROUP, group_s * (1 + doubt)};
   /* cuBLAS takes up to five times what its model says for long sums that are one element each: of
    * 41 such batches thin.cu was the slower one once, by 4 %, and faster by 1.9 in the geomean. */
   const bool is_dot = gemm->m == 1 && gemm->n == 1 && gemm->k >= DOT_TERMS && isfinite(thin_s);
+  if (outer_s * (1 + OUTER_DOUBT) <= least_s) return (batch_way){OUTER, outer_s};
   return is_dot || thin_s * (1 + THIN_DOUBT) < cublas_s ? (batch_way){THIN, thin_s}
                                                         : (batch_way){CUBLAS_BATCH, cublas_s};
 }
@@ -239,6 +255,13 @@ static kind kind_of_batch(const mmci_device *device, const mmci_gemm *gemm) {
   return has_native_sums(gemm) ? way_of_batch(device, gemm).kind : CUBLAS_BATCH;
 }
 
+/* Says whether a product without a batch is surely faster by outer.cu than by cuBLAS. */
+static bool goes_to_outer(const mmci_device *device, const mmci_gemm *gemm) {
+  const double cublas_s =
+      1e-6 * mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), gemm);
+  return outer_seconds(device, gemm) * (1 + OUTER_DOUBT) < cublas_s;
+}
+
 static kind kind_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
   if (gemm->precision == MMCI_FAITHFUL && goes_by_residues(device, gemm)) return RESIDUES;
   if (gemm->precision == MMCI_FAITHFUL && is_emulated_complex(device, gemm))
@@ -249,7 +272,8 @@ static kind kind_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
            : gemm->variant < FIRST_SLICED_K ? LARGE_TILE
                                             : SLICED_K;
   if (gemm->precision == MMCI_FAITHFUL && goes_emulated(device, gemm)) return EMULATED;
-  return mmci_thin_pays(gemm) ? THIN : CUBLAS;
+  if (mmci_thin_pays(gemm)) return THIN;
+  return has_native_sums(gemm) && goes_to_outer(device, gemm) ? OUTER : CUBLAS;
 }
 
 /* The shape of large_tile.h for reproducible products: 256 x 128 of f32, 128 x 128 of f64. */
@@ -363,6 +387,8 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       return "modular";
     case THIN:
       return "thin";
+    case OUTER:
+      return "outer";
     case CHECKED:
       return "checked";
     case ORDERED:
@@ -465,8 +491,9 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
                                           .bytes = mmci_cuda_workspace_bytes(device)};
     return mmci_cuda_semiring_seconds(gemm, &room);
   }
-  const bool is_small = kernel.kind == GROUP || kernel.kind == THIN;
+  const bool is_small = kernel.kind == GROUP || kernel.kind == THIN || kernel.kind == OUTER;
   if (is_small && is_batch(&plain)) return way_of_batch(device, &plain).seconds;
+  if (kernel.kind == OUTER) return outer_seconds(device, &plain);
   if (kernel.kind == THIN) return 1e-6 * mmci_thin_us(&plain);
   if (kernel.kind == CUBLAS && gemm->dtype == MMC_F32 && gemm->precision == MMCI_FAST)
     return 1e-6 *
@@ -802,6 +829,8 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
     }
     case THIN:
       return mmci_cuda_thin_product(queue->stream, &kernel->gemm, a, b, c, error);
+    case OUTER:
+      return mmci_cuda_outer_product(queue->stream, &kernel->gemm, a, b, c, error);
     case ZEROS:
     case PLAIN:
       return mmci_cuda_plain_product(queue->stream, &kernel->gemm, a, b, c, error);
