@@ -151,13 +151,15 @@ broken "a full disk at rank 3" 3 'ulimit -f 32768; exec "$1" multiply d/A1.npy d
 # Rank 2 stops when it has mapped a factor, and dies.
 cat >stop.sh <<'END'
 #!/usr/bin/env bash
-# stop.sh SECONDS COMMAND...: runs the command until it has opened A1.npy, stops it, and kills it.
+# stop.sh SECONDS COMMAND...: runs the command until it has opened A1.npy, and $later seconds more, stops it, and
+# SECONDS later kills it.
 trap '' TERM
 seconds=$1
 shift
 "$@" &
 process=$!
 until grep -q A1.npy "/proc/$process/maps" 2>/dev/null; do sleep 0.02; done
+sleep "${later:-0}"
 kill -STOP $process
 echo stopped >is_stopped
 sleep "$seconds"
@@ -174,7 +176,7 @@ if [ -n "${MMCHAIN_TEST_LONG:-}" ]; then
   "$mmchain" generate f64:3000x3000x3000x3000x3000 -o g --seed 9 >/dev/null
   rm -f R.npy
   # shellcheck disable=SC2016
-  ranks 2 bash on_rank.sh 1 'exec timeout -s KILL 2 "$@"' "$mmchain" multiply g/A?.npy \
+  ranks 2 bash on_rank.sh 1 'later=0.2 exec bash stop.sh 0.5 "$@"' "$mmchain" multiply g/A?.npy \
     --order '((A1 A2) (A3 A4))' -o R.npy --on scalapack >said 2>&1 && fail "a half that dies: exit status 0"
   grep -q 'multiply: rank 0: rank 1 has died' said || fail "a half that dies"
   [ ! -e R.npy ] || fail "a half that dies: a result is left"
