@@ -117,11 +117,18 @@ static bool multiplies(const mmci_gemm *x, const mmci_vectors *made, const void 
   return false;
 }
 
-/* Returns the loops of the other set that do what these do. */
-static mmci_vectors_fn portable_of(const mmci_vectors_set *here, mmci_vectors_fn loops) {
+/* Returns the loops of another set that do what these do, which may be of the set or, of sums, by
+ * AVX-512. */
+static mmci_vectors_fn same_of(const mmci_vectors_set *other, mmci_vectors_fn loops) {
+  const mmci_vectors_set *here = &mmci_vectors_portable;
+#if defined(__x86_64__)
+  here = &mmci_vectors_avx2;
+  for (int t = 0; t < 2; t++)
+    if (mmci_vectors_sums_avx512[t] == loops) return other->sums[t];
+#endif
   for (int t = 0; t < 4; t++) {
-    if (here->lines[t] == loops) return mmci_vectors_portable.lines[t];
-    if (here->sums[t] == loops) return mmci_vectors_portable.sums[t];
+    if (here->lines[t] == loops) return other->lines[t];
+    if (here->sums[t] == loops) return other->sums[t];
   }
   return NULL;
 }
@@ -141,19 +148,24 @@ static void every_form(void **state) {
       fill(&x, before);
     }
     const int64_t size = (int64_t)mmc_dtype_size(x.dtype);
-    mmci_vectors made =
+    const mmci_vectors made =
         mmci_vectors_make(&x, x.a.stride * size, x.b.stride * size, x.c_stride * size);
     assert_true(multiplies(&x, &made, a, b, before, c));
+    mmci_vectors_fn portable = made.multiply;
 #if defined(__x86_64__)
-    const mmci_vectors_fn portable = portable_of(&mmci_vectors_avx2, made.multiply);
-    if (portable != NULL) {
-      made.multiply = portable;
-      assert_true(multiplies(&x, &made, a, b, before, c));
+    static const mmci_vectors_set *const sets[] = {&mmci_vectors_avx2, &mmci_vectors_portable};
+    const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    for (int other = has_avx2 ? 0 : 1; other < 2; other++) {
+      mmci_vectors same = made;
+      same.multiply = same_of(sets[other], made.multiply);
+      if (same.multiply == NULL) continue;
+      assert_true(multiplies(&x, &same, a, b, before, c));
+      portable = same.multiply;
     }
 #endif
     for (int d = 0; d < 4; d++) {
-      by_sums += made.multiply == mmci_vectors_portable.sums[d];
-      by_lines += made.multiply == mmci_vectors_portable.lines[d];
+      by_sums += portable == mmci_vectors_portable.sums[d];
+      by_lines += portable == mmci_vectors_portable.lines[d];
     }
   }
   assert_true(by_sums > 100 && by_lines > 1000);

@@ -1,12 +1,15 @@
 #include "device/blas/vector_loops.h"
 
+#include <math.h>
+
 #include "base/dtype.h"
 
 /* As measured beside OpenBLAS 0.3.21, which is faster for longer vectors, or takes several threads;
  * and beside LIBXSMM for complex matrices, which it needs packed. */
 enum {
   MOST_TERMS = 9215,
-  MOST_PACKED = 100000,
+  MOST_PACKED = 250000,
+  MOST_DOUBLES = 84000, /* elements of A, which more threads read faster than one if it is larger */
   MOST_COMPLEX = 600,
   MOST_SHORT = 16,
   MOST_APART = 8,
@@ -51,7 +54,8 @@ static way choose_way(const mmci_gemm *x) {
 static double most_terms(const mmci_gemm *x) {
   const size_t bytes = (size_t)x->n * mmc_dtype_size(x->dtype);
   if (x->m == 1 || x->k == 1 || x->n == 1) return MOST_TERMS;
-  if (is_packed(x)) return MOST_PACKED;
+  if (is_packed(x))
+    return x->dtype == MMC_F64 ? fmin(MOST_PACKED, (double)x->n * MOST_DOUBLES) : MOST_PACKED;
   if (x->n <= 4 && bytes >= 16 && bytes <= 32) return MOST_TERMS;
   return mmci_dtype_is_complex(x->dtype) ? MOST_COMPLEX : x->n < 4 ? MOST_SHORT : 0;
 }
@@ -69,6 +73,17 @@ static const mmci_vectors_set *loops_here(void) {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &mmci_vectors_avx2;
 #endif
   return &mmci_vectors_portable;
+}
+
+/* Returns the loops for sums of so many terms, real or complex, and of double precision or single.
+ */
+static mmci_vectors_fn sums_here(bool is_complex, bool is_double, int64_t terms) {
+#if defined(__x86_64__)
+  if (!is_complex && terms >= LEAST_SUMS && __builtin_cpu_supports("avx2") &&
+      __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f"))
+    return mmci_vectors_sums_avx512[is_double];
+#endif
+  return loops_here()->sums[2 * is_complex + is_double];
 }
 
 mmci_vectors mmci_vectors_make(const mmci_gemm *gemm, int64_t a_step, int64_t b_step,
@@ -90,7 +105,6 @@ mmci_vectors mmci_vectors_make(const mmci_gemm *gemm, int64_t a_step, int64_t b_
   }
   /* Transposed, C goes down where it went along. It is one line or one column then. */
   const int64_t c_down = swapped ? 1 : gemm->ldc;
-  const mmci_vectors_fn *loops = by_sums ? loops_here()->sums : loops_here()->lines;
   return (mmci_vectors){.m = x.m,
                         .k = x.k,
                         .n = by_sums ? x.n : x.n * parts,
@@ -104,5 +118,6 @@ mmci_vectors mmci_vectors_make(const mmci_gemm *gemm, int64_t a_step, int64_t b_
                         .sign_a = is_complex && x.a.conj ? -1 : 1,
                         .sign_b = is_complex && x.b.conj ? -1 : 1,
                         .swapped = swapped,
-                        .multiply = loops[2 * is_complex + is_double]};
+                        .multiply = by_sums ? sums_here(is_complex, is_double, x.k)
+                                            : loops_here()->lines[2 * is_complex + is_double]};
 }

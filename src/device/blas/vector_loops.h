@@ -57,5 +57,7 @@ typedef struct mmci_vectors_set {
 } mmci_vectors_set;
 
 extern const mmci_vectors_set mmci_vectors_avx2, mmci_vectors_portable;
+/* Sums by AVX-512, of up to three columns. */
+extern const mmci_vectors_fn mmci_vectors_sums_avx512[2]; /* f32, f64 */
 
 #endif

@@ -1,0 +1,132 @@
+/* vector_loops_avx512.c: sums of vector_loops.h by AVX-512, of real numbers: all columns of B at
+ * once, so that each row of A is read once. */
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+#include <stdbool.h>
+
+#include "device/blas/vector_loops.h"
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma,avx512f"))), apply_to = function)
+#else
+#pragma GCC target("avx2,fma,avx512f")
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { ROWS = 4, MOST_COLS = 3 };
+
+INLINE __m256d halves_f64(__m512d x) {
+  return _mm256_add_pd(_mm512_castpd512_pd256(x), _mm512_extractf64x4_pd(x, 1));
+}
+
+INLINE __m256 halves_f32(__m512 x) {
+  const __m512d bits = _mm512_castps_pd(x);
+  return _mm256_add_ps(_mm256_castpd_ps(_mm512_castpd512_pd256(bits)),
+                       _mm256_castpd_ps(_mm512_extractf64x4_pd(bits, 1)));
+}
+
+/* Adds up each of four vectors. */
+INLINE void add_up_f64(const __m512d (*x)[MOST_COLS], int col, double *out) {
+  const __m256d low = _mm256_hadd_pd(halves_f64(x[0][col]), halves_f64(x[1][col])),
+                high = _mm256_hadd_pd(halves_f64(x[2][col]), halves_f64(x[3][col]));
+  _mm256_storeu_pd(out, _mm256_add_pd(_mm256_permute2f128_pd(low, high, 0x20),
+                                      _mm256_permute2f128_pd(low, high, 0x31)));
+}
+
+INLINE void add_up_f32(const __m512 (*x)[MOST_COLS], int col, float *out) {
+  const __m256 low = _mm256_hadd_ps(halves_f32(x[0][col]), halves_f32(x[1][col])),
+               high = _mm256_hadd_ps(halves_f32(x[2][col]), halves_f32(x[3][col])),
+               both = _mm256_hadd_ps(low, high);
+  _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(both), _mm256_extractf128_ps(both, 1)));
+}
+
+/* Defines the sums of one type: of ROWS rows or fewer by up to MOST_COLS columns, which lie one
+ * after the other, and of products. Constants make the loops over rows and columns straight code.
+ */
+#define SUMS(number, type, vector, suffix, mask_type)                                         \
+  INLINE void some_sums_##type(const bool ahead, const int rows, const int cols,              \
+                               const mmci_vectors *x, const number *a, const number *b,       \
+                               number *c) {                                                   \
+    enum { WIDTH = sizeof(vector) / sizeof(number) };                                         \
+    vector sums[ROWS][MOST_COLS], right[MOST_COLS];                                           \
+    int64_t p = 0;                                                                            \
+    for (int r = 0; r < ROWS; r++)                                                            \
+      for (int q = 0; q < cols; q++) sums[r][q] = _mm512_setzero_##suffix();                  \
+    for (; p + WIDTH <= x->k; p += WIDTH) {                                                   \
+      for (int q = 0; q < cols; q++) right[q] = _mm512_loadu_##suffix(b + q * x->k + p);      \
+      for (int r = 0; r < rows; r++) {                                                        \
+        const vector left = _mm512_loadu_##suffix(a + r * x->a_down + p);                     \
+        if (ahead) _mm_prefetch((const char *)(a + (r + ROWS) * x->a_down + p), _MM_HINT_T0); \
+        for (int q = 0; q < cols; q++)                                                        \
+          sums[r][q] = _mm512_fmadd_##suffix(left, right[q], sums[r][q]);                     \
+      }                                                                                       \
+    }                                                                                         \
+    if (p < x->k) {                                                                           \
+      const mask_type rest = (mask_type)((1U << (x->k - p)) - 1);                             \
+      for (int q = 0; q < cols; q++)                                                          \
+        right[q] = _mm512_maskz_loadu_##suffix(rest, b + q * x->k + p);                       \
+      for (int r = 0; r < rows; r++) {                                                        \
+        const vector left = _mm512_maskz_loadu_##suffix(rest, a + r * x->a_down + p);         \
+        for (int q = 0; q < cols; q++)                                                        \
+          sums[r][q] = _mm512_fmadd_##suffix(left, right[q], sums[r][q]);                     \
+      }                                                                                       \
+    }                                                                                         \
+    for (int q = 0; q < cols; q++) {                                                          \
+      number all[ROWS];                                                                       \
+      add_up_##type((const vector(*)[MOST_COLS])sums, q, all);                                \
+      for (int r = 0; r < rows; r++) c[r * x->c_down + q] = all[r];                           \
+    }                                                                                         \
+  }                                                                                           \
+                                                                                              \
+  INLINE void sums_of_##type(const int cols, const mmci_vectors *x, const number *a,          \
+                             const number *b, number *c) {                                    \
+    int64_t row = 0;                                                                          \
+    for (; row + ROWS <= x->m; row += ROWS)                                                   \
+      some_sums_##type(row + 2 * ROWS <= x->m, ROWS, cols, x, a + row * x->a_down, b,         \
+                       c + row * x->c_down);                                                  \
+    for (; row < x->m; row++)                                                                 \
+      some_sums_##type(false, 1, cols, x, a + row * x->a_down, b, c + row * x->c_down);       \
+  }                                                                                           \
+                                                                                              \
+  /* Copies the columns of B, each of which becomes a line. */                                \
+  INLINE const number *pack_##type(const int cols, const mmci_vectors *x, const number *b,    \
+                                   number *restrict to) {                                     \
+    const int64_t k = x->k;                                                                   \
+    if (x->b_down == cols) { /* a constant step makes it vectors */                           \
+      for (int64_t p = 0; p < k; p++)                                                         \
+        for (int q = 0; q < cols; q++) to[q * k + p] = b[p * cols + q];                       \
+    } else {                                                                                  \
+      for (int64_t p = 0; p < k; p++)                                                         \
+        for (int q = 0; q < cols; q++) to[q * k + p] = b[p * x->b_down + q];                  \
+    }                                                                                         \
+    return to;                                                                                \
+  }                                                                                           \
+                                                                                              \
+  static void sums_##type(const mmci_vectors *x, int64_t count, const char *a, const char *b, \
+                          char *c) {                                                          \
+    number room[MMCI_VECTORS_PACKED / sizeof(number)];                                        \
+    for (; count > 0; count--, a += x->a_step, b += x->b_step, c += x->c_step) {              \
+      const number *left = (const number *)(const void *)a,                                   \
+                   *right = (const number *)(const void *)b;                                  \
+      number *to = (number *)(void *)c;                                                       \
+      if (x->n == 1)                                                                          \
+        sums_of_##type(1, x, left, right, to);                                                \
+      else if (x->n == 2)                                                                     \
+        sums_of_##type(2, x, left, pack_##type(2, x, right, room), to);                       \
+      else                                                                                    \
+        sums_of_##type(3, x, left, pack_##type(3, x, right, room), to);                       \
+    }                                                                                         \
+  }
+
+SUMS(float, f32, __m512, ps, __mmask16)
+SUMS(double, f64, __m512d, pd, __mmask8)
+
+const mmci_vectors_fn mmci_vectors_sums_avx512[2] = {sums_f32, sums_f64};
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+
+#endif
