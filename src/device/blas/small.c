@@ -2,9 +2,9 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#endif
 
 #include "base/dtype.h"
-#endif
 
 enum { SMALL = 64, SMALL_COMPLEX = 32, NARROW = 4, FEW = 64 };
 
@@ -55,9 +55,23 @@ bool mmci_small_pays(const mmci_gemm *gemm) {
  * fifty products, and the loops are at least half as fast. */
 enum { OFTEN = 32 };
 
+/* Returns the product of the first columns. */
+static mmci_gemm left_part(const mmci_gemm *real) {
+  mmci_gemm left = *real;
+  left.n = mmci_xsmm_cut(real);
+  return left;
+}
+
 static void write_code(mmci_small *x) {
+  const mmci_gemm left = left_part(&x->real);
+  mmci_gemm right = x->real;
+  right.n -= left.n;
   x->tried = true;
-  x->code = mmci_xsmm_code(&x->real);
+  x->code = mmci_xsmm_code(&left);
+  if (right.n == 0 || x->code == NULL) return;
+  x->right_at = (size_t)left.n * mmc_dtype_size(left.dtype);
+  x->code_right = mmci_xsmm_code(&right);
+  if (x->code_right == NULL) x->code = NULL;
 }
 
 mmci_small mmci_small_make(const mmci_gemm *gemm) {
@@ -66,7 +80,8 @@ mmci_small mmci_small_make(const mmci_gemm *gemm) {
                   .can = true,
                   .packs_a = packs_a(gemm),
                   .packs_b = packs_b(gemm)};
-  x.tried = mmci_small_loops_can() && !mmci_xsmm_in_order(&x.real);
+  const mmci_gemm left = left_part(&x.real);
+  x.tried = mmci_small_loops_can() && !mmci_xsmm_in_order(&left);
   if (mmci_small_loops_can()) return x;
   write_code(&x);
   x.can = x.code != NULL;
@@ -74,7 +89,8 @@ mmci_small mmci_small_make(const mmci_gemm *gemm) {
 }
 
 void mmci_small_prepare(mmci_small *x, int64_t times) {
-  if (!x->tried && (times >= OFTEN || mmci_xsmm_has(&x->real))) write_code(x);
+  const mmci_gemm left = left_part(&x->real);
+  if (!x->tried && (times >= OFTEN || mmci_xsmm_has(&left))) write_code(x);
 }
 
 void mmci_small_execute(mmci_small *x) {

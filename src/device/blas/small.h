@@ -16,9 +16,12 @@
 typedef struct mmci_small {
   mmci_gemm gemm, real; /* the product as asked for, and as a real product */
   bool can;             /* false when this machine has neither code nor loops for it */
-  mmci_xsmm_fn code;    /* code for the real product; while it is NULL, the loops compute it */
-  bool tried;           /* no code will be written any more: that was tried, or its bits differ */
-  int executions;       /* executions so far without code */
+  /* Code for the real product, or for its first columns, and for the others, of which there may be
+   * none; while it is NULL, the loops compute it. */
+  mmci_xsmm_fn code, code_right;
+  size_t right_at; /* bytes from the first column of B and of C to the others */
+  bool tried;      /* no code will be written any more: that was tried, or its bits differ */
+  int executions;  /* executions so far without code */
   bool packs_a, packs_b;
 } mmci_small;
 
@@ -55,10 +58,13 @@ void mmci_small_pack(const mmci_small *x, const void **a, const void **b, void *
 static inline void mmci_small_multiply(const mmci_small *x, const void *a, const void *b, void *c,
                                        void *room) {
   if (x->packs_b || x->packs_a) mmci_small_pack(x, &a, &b, room);
-  if (x->code != NULL)
-    x->code(b, a, c);
-  else
+  if (x->code == NULL) {
     mmci_small_loops(&x->real, a, b, c);
+    return;
+  }
+  x->code(b, a, c);
+  if (x->code_right != NULL)
+    x->code_right((const char *)b + x->right_at, a, (char *)c + x->right_at);
 }
 
 #endif

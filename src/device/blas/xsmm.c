@@ -13,14 +13,24 @@ bool mmci_xsmm_can(const mmci_gemm *gemm) {
   return sizes && !gemm->b.trans && (gemm->dtype == MMC_F32 || gemm->dtype == MMC_F64);
 }
 
-/* A block of columns is up to four vectors wide. Narrow blocks of many rows have sums enough. */
+enum { VECTORS = 4 /* a block of columns is up to so many vectors wide */ };
+
+static int64_t width_of(const mmci_gemm *gemm) {
+  return gemm->dtype == MMC_F32 ? 16 : 8;
+}
+
+/* Narrow blocks of many rows have sums enough. */
 bool mmci_xsmm_in_order(const mmci_gemm *gemm) {
-  enum { VECTORS = 4, ROWS = 12 };
+  enum { ROWS = 12 };
   if (libxsmm_get_target_archid() < LIBXSMM_X86_AVX512) return true;
-  int64_t width = gemm->dtype == MMC_F32 ? 16 : 8;
-  int64_t last = gemm->n % (VECTORS * width);
-  bool is_narrow = last > 0 && last <= width;
+  const int64_t width = width_of(gemm), last = gemm->n % (VECTORS * width);
+  const bool is_narrow = last > 0 && last <= width;
   return !is_narrow || (gemm->n <= width && gemm->m >= ROWS);
+}
+
+int64_t mmci_xsmm_cut(const mmci_gemm *gemm) {
+  const int64_t width = width_of(gemm), last = gemm->n % (VECTORS * width);
+  return mmci_xsmm_in_order(gemm) || gemm->n <= width ? gemm->n : gemm->n - last - width;
 }
 
 /* Hashes what the code depends on, as FNV does (Fowler, Noll and Vo). */
@@ -77,6 +87,10 @@ bool mmci_xsmm_can(const mmci_gemm *gemm) {
 bool mmci_xsmm_in_order(const mmci_gemm *gemm) {
   (void)gemm;
   return true;
+}
+
+int64_t mmci_xsmm_cut(const mmci_gemm *gemm) {
+  return gemm->n;
 }
 
 bool mmci_xsmm_has(const mmci_gemm *gemm) {

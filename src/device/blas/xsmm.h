@@ -23,6 +23,11 @@ mmci_xsmm_fn mmci_xsmm_code(const mmci_gemm *gemm);
  * columns is one vector wide, which hides the latency of an FMA and changes the bits. */
 bool mmci_xsmm_in_order(const mmci_gemm *gemm);
 
+/* Returns how many of the first columns are to be multiplied apart from the others, so that every
+ * element is summed in order by either code; all of them where they are so anyway, or where no cut
+ * helps. */
+int64_t mmci_xsmm_cut(const mmci_gemm *gemm);
+
 /* Says whether the code of a product has been written, as far as is remembered, which is what was
  * written lately. */
 bool mmci_xsmm_has(const mmci_gemm *gemm);
