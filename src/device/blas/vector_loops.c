@@ -31,7 +31,7 @@ static int64_t along(const mmci_form *x) {
  * the columns of B. */
 static bool is_packed(const mmci_gemm *x) {
   const bool is_short = x->dtype != MMC_C128 && (x->n == 2 || x->n == 3);
-  return is_short && along(&x->a) == 1 && x->m >= 4 && x->k >= LEAST_SUMS &&
+  return is_short && along(&x->a) == 1 && x->m >= 2 && x->k >= LEAST_SUMS &&
          (size_t)(x->k * x->n) * mmc_dtype_size(x->dtype) <= MMCI_VECTORS_PACKED;
 }
 

@@ -86,8 +86,15 @@ INLINE void add_up_f32(const __m512 (*x)[MOST_COLS], int col, float *out) {
     for (; row + ROWS <= x->m; row += ROWS)                                                   \
       some_sums_##type(row + 2 * ROWS <= x->m, ROWS, cols, x, a + row * x->a_down, b,         \
                        c + row * x->c_down);                                                  \
-    for (; row < x->m; row++)                                                                 \
-      some_sums_##type(false, 1, cols, x, a + row * x->a_down, b, c + row * x->c_down);       \
+    const int64_t left = x->m - row;                                                          \
+    a += row * x->a_down;                                                                     \
+    c += row * x->c_down;                                                                     \
+    if (left == 3)                                                                            \
+      some_sums_##type(false, 3, cols, x, a, b, c);                                           \
+    else if (left == 2)                                                                       \
+      some_sums_##type(false, 2, cols, x, a, b, c);                                           \
+    else if (left == 1)                                                                       \
+      some_sums_##type(false, 1, cols, x, a, b, c);                                           \
   }                                                                                           \
                                                                                               \
   /* Copies the columns of B, each of which becomes a line. */                                \
