@@ -75,21 +75,35 @@ static const mmci_vectors_set *loops_here(void) {
   return &mmci_vectors_portable;
 }
 
-/* Returns the loops for sums of so many terms, real or complex, and of double precision or single.
- */
-static mmci_vectors_fn sums_here(bool is_complex, bool is_double, int64_t terms) {
+static bool has_avx512(void) {
 #if defined(__x86_64__)
-  if (!is_complex && terms >= LEAST_SUMS && __builtin_cpu_supports("avx2") &&
-      __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f"))
-    return mmci_vectors_sums_avx512[is_double];
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("avx512f");
+#else
+  return false;
 #endif
-  return loops_here()->sums[2 * is_complex + is_double];
+}
+
+/* Returns the loops for products of this shape, by sums or by lines, as choose_way() says. */
+static mmci_vectors_fn loops_of(const mmci_gemm *x, bool by_sums) {
+  const bool is_complex = mmci_dtype_is_complex(x->dtype);
+  const bool is_double = x->dtype == MMC_F64 || x->dtype == MMC_C128;
+  const int type = 2 * is_complex + is_double;
+#if defined(__x86_64__)
+  enum { VECTOR_BYTES = 64, LEAST_ROWS = 4 };
+  if (!is_complex && has_avx512()) {
+    const bool is_one_vector = x->n > 1 && (size_t)x->n * mmc_dtype_size(x->dtype) <= VECTOR_BYTES;
+    if (by_sums && x->m >= 2) return mmci_vectors_sums_avx512[is_double];
+    if (!by_sums && is_one_vector && x->m >= LEAST_ROWS)
+      return mmci_vectors_lines_avx512[is_double];
+  }
+#endif
+  return by_sums ? loops_here()->sums[type] : loops_here()->lines[type];
 }
 
 mmci_vectors mmci_vectors_make(const mmci_gemm *gemm, int64_t a_step, int64_t b_step,
                                int64_t c_step) {
   const bool is_complex = mmci_dtype_is_complex(gemm->dtype);
-  const bool is_double = gemm->dtype == MMC_F64 || gemm->dtype == MMC_C128;
   const int64_t parts = is_complex ? 2 : 1;
   const way way = choose_way(gemm);
   const bool swapped = way == LINES_SWAPPED || way == SUMS_SWAPPED;
@@ -118,6 +132,5 @@ mmci_vectors mmci_vectors_make(const mmci_gemm *gemm, int64_t a_step, int64_t b_
                         .sign_a = is_complex && x.a.conj ? -1 : 1,
                         .sign_b = is_complex && x.b.conj ? -1 : 1,
                         .swapped = swapped,
-                        .multiply = by_sums ? sums_here(is_complex, is_double, x.k)
-                                            : loops_here()->lines[2 * is_complex + is_double]};
+                        .multiply = loops_of(&x, by_sums)};
 }

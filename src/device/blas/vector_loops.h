@@ -57,7 +57,7 @@ typedef struct mmci_vectors_set {
 } mmci_vectors_set;
 
 extern const mmci_vectors_set mmci_vectors_avx2, mmci_vectors_portable;
-/* Sums by AVX-512, of up to three columns. */
-extern const mmci_vectors_fn mmci_vectors_sums_avx512[2]; /* f32, f64 */
+/* Loops by AVX-512: sums of up to three columns, and lines of up to 64 bytes; f32, f64. */
+extern const mmci_vectors_fn mmci_vectors_sums_avx512[2], mmci_vectors_lines_avx512[2];
 
 #endif

@@ -1,5 +1,6 @@
-/* vector_loops_avx512.c: sums of vector_loops.h by AVX-512, of real numbers: all columns of B at
- * once, so that each row of A is read once. */
+/* vector_loops_avx512.c: loops of vector_loops.h by AVX-512, of real numbers: sums, all columns of
+ * B at once, so that each row of A is read once; and lines of up to one vector, many rows at once,
+ * so that none waits for its own sum. */
 #if defined(__x86_64__)
 
 #include <immintrin.h>
@@ -15,7 +16,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { ROWS = 4, MOST_COLS = 3 };
+enum { ROWS = 4, MOST_COLS = 3, MOST_LINES = 12 };
 
 INLINE __m256d halves_f64(__m512d x) {
   return _mm256_add_pd(_mm512_castpd512_pd256(x), _mm512_extractf64x4_pd(x, 1));
@@ -42,10 +43,18 @@ INLINE void add_up_f32(const __m512 (*x)[MOST_COLS], int col, float *out) {
   _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(both), _mm256_extractf128_ps(both, 1)));
 }
 
+/* Return the even numbers from 0 on, one a lane. */
+INLINE __m512i even_epi32(void) {
+  return _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+}
+INLINE __m512i even_epi64(void) {
+  return _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0);
+}
+
 /* Defines the sums of one type: of ROWS rows or fewer by up to MOST_COLS columns, which lie one
  * after the other, and of products. Constants make the loops over rows and columns straight code.
  */
-#define SUMS(number, type, vector, suffix, mask_type)                                         \
+#define SUMS(number, type, vector, suffix, mask_type, integers)                               \
   INLINE void some_sums_##type(const bool ahead, const int rows, const int cols,              \
                                const mmci_vectors *x, const number *a, const number *b,       \
                                number *c) {                                                   \
@@ -75,8 +84,34 @@ INLINE void add_up_f32(const __m512 (*x)[MOST_COLS], int col, float *out) {
     }                                                                                         \
     for (int q = 0; q < cols; q++) {                                                          \
       number all[ROWS];                                                                       \
+      if (rows == ROWS && cols == 1 && x->c_down == 1) {                                      \
+        add_up_##type((const vector(*)[MOST_COLS])sums, q, c);                                \
+        continue;                                                                             \
+      }                                                                                       \
       add_up_##type((const vector(*)[MOST_COLS])sums, q, all);                                \
       for (int r = 0; r < rows; r++) c[r * x->c_down + q] = all[r];                           \
+    }                                                                                         \
+  }                                                                                           \
+                                                                                              \
+  /* Sums of two terms, whose rows of A follow one another: a lane has one. */                \
+  INLINE void pairs_of_##type(const mmci_vectors *x, const number *a, const number *b,        \
+                              number *c) {                                                    \
+    enum { WIDTH = sizeof(vector) / sizeof(number) };                                         \
+    const vector first = _mm512_set1_##suffix(b[0]), second = _mm512_set1_##suffix(b[1]);     \
+    const __m512i evens = even_##integers(),                                                  \
+                  odds = _mm512_add_##integers(evens, _mm512_set1_##integers(1));             \
+    for (int64_t row = 0; row < x->m; row += WIDTH) {                                         \
+      const int64_t left = x->m - row;                                                        \
+      const unsigned some = left < WIDTH ? (1U << left) - 1 : (1U << WIDTH) - 1;              \
+      const uint64_t both = left < WIDTH ? (UINT64_C(1) << 2 * left) - 1 : ~UINT64_C(0);      \
+      const vector low = _mm512_maskz_loadu_##suffix((mask_type)both, a + 2 * row),           \
+                   high = _mm512_maskz_loadu_##suffix((mask_type)(both >> WIDTH),             \
+                                                      a + 2 * row + WIDTH);                   \
+      const vector even = _mm512_permutex2var_##suffix(low, evens, high),                     \
+                   odd = _mm512_permutex2var_##suffix(low, odds, high);                       \
+      _mm512_mask_storeu_##suffix(                                                            \
+          c + row, (mask_type)some,                                                           \
+          _mm512_fmadd_##suffix(odd, second, _mm512_mul_##suffix(even, first)));              \
     }                                                                                         \
   }                                                                                           \
                                                                                               \
@@ -118,7 +153,9 @@ INLINE void add_up_f32(const __m512 (*x)[MOST_COLS], int col, float *out) {
       const number *left = (const number *)(const void *)a,                                   \
                    *right = (const number *)(const void *)b;                                  \
       number *to = (number *)(void *)c;                                                       \
-      if (x->n == 1)                                                                          \
+      if (x->n == 1 && x->k == 2 && x->a_down == 2 && x->c_down == 1)                         \
+        pairs_of_##type(x, left, right, to);                                                  \
+      else if (x->n == 1)                                                                     \
         sums_of_##type(1, x, left, right, to);                                                \
       else if (x->n == 2)                                                                     \
         sums_of_##type(2, x, left, pack_##type(2, x, right, room), to);                       \
@@ -127,10 +164,63 @@ INLINE void add_up_f32(const __m512 (*x)[MOST_COLS], int col, float *out) {
     }                                                                                         \
   }
 
-SUMS(float, f32, __m512, ps, __mmask16)
-SUMS(double, f64, __m512d, pd, __mmask8)
+SUMS(float, f32, __m512, ps, __mmask16, epi32)
+SUMS(double, f64, __m512d, pd, __mmask8, epi64)
+
+#define ROWS_CASE(type, rows)                            \
+  case rows:                                             \
+    some_lines_##type(rows, x, line, of_a, right, of_c); \
+    break;
+
+/* Defines the lines of one type: up to MOST_LINES rows at a time, about as many each time. */
+#define LINES(number, type, vector, suffix, mask_type)                                             \
+  INLINE void some_lines_##type(const int rows, const mmci_vectors *x, mask_type line,             \
+                                const number *a, const number *b, number *c) {                     \
+    vector sums[MOST_LINES];                                                                       \
+    for (int r = 0; r < rows; r++) sums[r] = _mm512_setzero_##suffix();                            \
+    for (int64_t p = 0; p < x->k; p++, a += x->a_along, b += x->b_down) {                          \
+      const vector right = _mm512_maskz_loadu_##suffix(line, b);                                   \
+      for (int r = 0; r < rows; r++)                                                               \
+        sums[r] = _mm512_fmadd_##suffix(_mm512_set1_##suffix(a[r * x->a_down]), right, sums[r]);   \
+    }                                                                                              \
+    for (int r = 0; r < rows; r++) _mm512_mask_storeu_##suffix(c + r * x->c_down, line, sums[r]);  \
+  }                                                                                                \
+                                                                                                   \
+  static void lines_##type(const mmci_vectors *x, int64_t count, const char *a, const char *b,     \
+                           char *c) {                                                              \
+    const mask_type line = (mask_type)((1U << x->n) - 1);                                          \
+    for (; count > 0; count--, a += x->a_step, b += x->b_step, c += x->c_step) {                   \
+      const number *left = (const number *)(const void *)a,                                        \
+                   *right = (const number *)(const void *)b;                                       \
+      number *to = (number *)(void *)c;                                                            \
+      for (int64_t row = 0, blocks = (x->m + MOST_LINES - 1) / MOST_LINES; blocks > 0; blocks--) { \
+        const int64_t rows = (x->m - row + blocks - 1) / blocks;                                   \
+        const number *of_a = left + row * x->a_down;                                               \
+        number *of_c = to + row * x->c_down;                                                       \
+        switch (rows) {                                                                            \
+          ROWS_CASE(type, 1)                                                                       \
+          ROWS_CASE(type, 2)                                                                       \
+          ROWS_CASE(type, 3)                                                                       \
+          ROWS_CASE(type, 4)                                                                       \
+          ROWS_CASE(type, 5)                                                                       \
+          ROWS_CASE(type, 6)                                                                       \
+          ROWS_CASE(type, 7)                                                                       \
+          ROWS_CASE(type, 8)                                                                       \
+          ROWS_CASE(type, 9)                                                                       \
+          ROWS_CASE(type, 10)                                                                      \
+          ROWS_CASE(type, 11)                                                                      \
+          ROWS_CASE(type, 12)                                                                      \
+        }                                                                                          \
+        row += rows;                                                                               \
+      }                                                                                            \
+    }                                                                                              \
+  }
+
+LINES(float, f32, __m512, ps, __mmask16)
+LINES(double, f64, __m512d, pd, __mmask8)
 
 const mmci_vectors_fn mmci_vectors_sums_avx512[2] = {sums_f32, sums_f64};
+const mmci_vectors_fn mmci_vectors_lines_avx512[2] = {lines_f32, lines_f64};
 
 #if defined(__clang__)
 #pragma clang attribute pop
