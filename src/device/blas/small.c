@@ -6,7 +6,7 @@
 
 #include "base/dtype.h"
 
-enum { SMALL = 64, SMALL_COMPLEX = 32, NARROW = 4, FEW = 64 };
+enum { SMALL = 64, NARROW = 4, FEW = 64 };
 
 static bool within(const mmci_gemm *gemm, int64_t side) {
   return gemm->m <= side && gemm->k <= side && gemm->n <= side;
@@ -39,9 +39,23 @@ static mmci_gemm real_product(const mmci_gemm *gemm) {
   return real;
 }
 
+static size_t bytes_of_a(const mmci_gemm *gemm) {
+  return (size_t)gemm->m * (size_t)gemm->k * mmc_dtype_size(gemm->dtype);
+}
+
+static size_t bytes_of_b(const mmci_gemm *gemm) {
+  size_t copies = mmci_dtype_is_complex(gemm->dtype) ? 2 : 1;
+  return copies * (size_t)gemm->k * (size_t)gemm->n * mmc_dtype_size(gemm->dtype);
+}
+
+static bool is_packed_in_room(const mmci_gemm *gemm) {
+  return within(gemm, SMALL) &&
+         bytes_of_b(gemm) + (packs_a(gemm) ? bytes_of_a(gemm) : 0) <= MMCI_SMALL_ROOM;
+}
+
 bool mmci_small_can(const mmci_gemm *gemm) {
   if (gemm->rule.semiring != MMC_PLUS_TIMES) return false;
-  if (mmci_dtype_is_complex(gemm->dtype) && !within(gemm, SMALL_COMPLEX)) return false;
+  if (mmci_dtype_is_complex(gemm->dtype) && !is_packed_in_room(gemm)) return false;
   mmci_gemm real = real_product(gemm);
   return mmci_xsmm_can(&real);
 }
@@ -97,14 +111,8 @@ void mmci_small_execute(mmci_small *x) {
   if (!x->tried && x->executions++ >= OFTEN) write_code(x);
 }
 
-static size_t bytes_of_b(const mmci_gemm *gemm) {
-  size_t copies = mmci_dtype_is_complex(gemm->dtype) ? 2 : 1;
-  return copies * (size_t)gemm->k * (size_t)gemm->n * mmc_dtype_size(gemm->dtype);
-}
-
 size_t mmci_small_room_bytes(const mmci_small *x) {
-  size_t bytes_of_a = (size_t)x->gemm.m * (size_t)x->gemm.k * mmc_dtype_size(x->gemm.dtype);
-  return (x->packs_b ? bytes_of_b(&x->gemm) : 0) + (x->packs_a ? bytes_of_a : 0);
+  return (x->packs_b ? bytes_of_b(&x->gemm) : 0) + (x->packs_a ? bytes_of_a(&x->gemm) : 0);
 }
 
 /* Copies the transposed of what lies at from to `to`, rows x cols elements of `parts` numbers each:

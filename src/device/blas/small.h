@@ -25,11 +25,12 @@ typedef struct mmci_small {
   bool packs_a, packs_b;
 } mmci_small;
 
-/* Room of so many bytes is enough to pack the operands of any product that pays. */
-enum { MMCI_SMALL_ROOM = 48 << 10 };
+/* Room of so many bytes is enough to pack the operands of any product that pays. Complex operands
+ * that take more are no small ones. */
+enum { MMCI_SMALL_ROOM = 128 << 10 };
 
-/* Says whether there may be code for one such product, whatever its batch: no size is 0, and those
- * of complex elements are up to 32. */
+/* Says whether there may be code for one such product, whatever its batch: no size is 0, and
+ * complex operands are packed in MMCI_SMALL_ROOM. */
 bool mmci_small_can(const mmci_gemm *gemm);
 
 /* Says whether that is also faster than a CBLAS, as measured with OpenBLAS 0.3.21: where no size is

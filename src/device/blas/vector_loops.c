@@ -49,6 +49,23 @@ static way choose_way(const mmci_gemm *x) {
   return lines_of_b ? LINES : NONE;
 }
 
+static bool has_avx512(void) {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("avx512f");
+#else
+  return false;
+#endif
+}
+
+/* Says whether lines of C are one vector at most, and too few for LIBXSMM, which then keeps several
+ * sums of an element, so that its code is not used (xsmm.h). */
+static bool has_few_lines(const mmci_gemm *x) {
+  enum { VECTOR_BYTES = 64, ROWS = 12 };
+  return (x->dtype == MMC_F32 || x->dtype == MMC_F64) && has_avx512() && x->m < ROWS &&
+         (size_t)x->n * mmc_dtype_size(x->dtype) <= VECTOR_BYTES;
+}
+
 /* Returns how many terms make a product too large. Lines of half a vector or a whole one are
  * computed as fast as vectors; those of LIBXSMM are cut from longer ones. */
 static double most_terms(const mmci_gemm *x) {
@@ -56,7 +73,7 @@ static double most_terms(const mmci_gemm *x) {
   if (x->m == 1 || x->k == 1 || x->n == 1) return MOST_TERMS;
   if (is_packed(x))
     return x->dtype == MMC_F64 ? fmin(MOST_PACKED, (double)x->n * MOST_DOUBLES) : MOST_PACKED;
-  if (x->n <= 4 && bytes >= 16 && bytes <= 32) return MOST_TERMS;
+  if (has_few_lines(x) || (x->n <= 4 && bytes >= 16 && bytes <= 32)) return MOST_TERMS;
   return mmci_dtype_is_complex(x->dtype) ? MOST_COMPLEX : x->n < 4 ? MOST_SHORT : 0;
 }
 
@@ -75,22 +92,13 @@ static const mmci_vectors_set *loops_here(void) {
   return &mmci_vectors_portable;
 }
 
-static bool has_avx512(void) {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("avx512f");
-#else
-  return false;
-#endif
-}
-
 /* Returns the loops for products of this shape, by sums or by lines, as choose_way() says. */
 static mmci_vectors_fn loops_of(const mmci_gemm *x, bool by_sums) {
   const bool is_complex = mmci_dtype_is_complex(x->dtype);
   const bool is_double = x->dtype == MMC_F64 || x->dtype == MMC_C128;
   const int type = 2 * is_complex + is_double;
 #if defined(__x86_64__)
-  enum { VECTOR_BYTES = 64, LEAST_ROWS = 4 };
+  enum { VECTOR_BYTES = 64, LEAST_ROWS = 2 };
   if (!is_complex && has_avx512()) {
     const bool is_one_vector = x->n > 1 && (size_t)x->n * mmc_dtype_size(x->dtype) <= VECTOR_BYTES;
     if (by_sums && x->m >= 2) return mmci_vectors_sums_avx512[is_double];

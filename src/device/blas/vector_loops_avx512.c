@@ -176,14 +176,29 @@ SUMS(double, f64, __m512d, pd, __mmask8, epi64)
 #define LINES(number, type, vector, suffix, mask_type)                                             \
   INLINE void some_lines_##type(const int rows, const mmci_vectors *x, mask_type line,             \
                                 const number *a, const number *b, number *c) {                     \
-    vector sums[MOST_LINES];                                                                       \
-    for (int r = 0; r < rows; r++) sums[r] = _mm512_setzero_##suffix();                            \
-    for (int64_t p = 0; p < x->k; p++, a += x->a_along, b += x->b_down) {                          \
+    const int parts =                                                                              \
+        rows <= MOST_LINES / 3 ? 2 : 1; /* sums of an element, which do not wait for each other */ \
+    vector sums[2][MOST_LINES];                                                                    \
+    for (int part = 0; part < parts; part++)                                                       \
+      for (int r = 0; r < rows; r++) sums[part][r] = _mm512_setzero_##suffix();                    \
+    int64_t p = 0;                                                                                 \
+    for (; p + parts <= x->k; p += parts)                                                          \
+      for (int part = 0; part < parts; part++, a += x->a_along, b += x->b_down) {                  \
+        const vector right = _mm512_maskz_loadu_##suffix(line, b);                                 \
+        for (int r = 0; r < rows; r++)                                                             \
+          sums[part][r] =                                                                          \
+              _mm512_fmadd_##suffix(_mm512_set1_##suffix(a[r * x->a_down]), right, sums[part][r]); \
+      }                                                                                            \
+    if (p < x->k) {                                                                                \
       const vector right = _mm512_maskz_loadu_##suffix(line, b);                                   \
       for (int r = 0; r < rows; r++)                                                               \
-        sums[r] = _mm512_fmadd_##suffix(_mm512_set1_##suffix(a[r * x->a_down]), right, sums[r]);   \
+        sums[0][r] =                                                                               \
+            _mm512_fmadd_##suffix(_mm512_set1_##suffix(a[r * x->a_down]), right, sums[0][r]);      \
     }                                                                                              \
-    for (int r = 0; r < rows; r++) _mm512_mask_storeu_##suffix(c + r * x->c_down, line, sums[r]);  \
+    for (int r = 0; r < rows; r++) {                                                               \
+      const vector sum = parts == 2 ? _mm512_add_##suffix(sums[0][r], sums[1][r]) : sums[0][r];    \
+      _mm512_mask_storeu_##suffix(c + r * x->c_down, line, sum);                                   \
+    }                                                                                              \
   }                                                                                                \
                                                                                                    \
   static void lines_##type(const mmci_vectors *x, int64_t count, const char *a, const char *b,     \
