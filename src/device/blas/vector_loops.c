@@ -31,7 +31,7 @@ static int64_t along(const mmci_form *x) {
  * the columns of B. */
 static bool is_packed(const mmci_gemm *x) {
   const bool is_short = x->dtype != MMC_C128 && (x->n == 2 || x->n == 3);
-  return is_short && along(&x->a) == 1 && x->m >= 2 && x->k >= LEAST_SUMS &&
+  return is_short && along(&x->a) == 1 && x->k >= LEAST_SUMS &&
          (size_t)(x->k * x->n) * mmc_dtype_size(x->dtype) <= MMCI_VECTORS_PACKED;
 }
 
@@ -101,7 +101,7 @@ static mmci_vectors_fn loops_of(const mmci_gemm *x, bool by_sums) {
   enum { VECTOR_BYTES = 64, LEAST_ROWS = 2 };
   if (!is_complex && has_avx512()) {
     const bool is_one_vector = x->n > 1 && (size_t)x->n * mmc_dtype_size(x->dtype) <= VECTOR_BYTES;
-    if (by_sums && x->m >= 2) return mmci_vectors_sums_avx512[is_double];
+    if (by_sums && (x->m >= 2 || x->n >= 2)) return mmci_vectors_sums_avx512[is_double];
     if (!by_sums && is_one_vector && x->m >= LEAST_ROWS)
       return mmci_vectors_lines_avx512[is_double];
   }

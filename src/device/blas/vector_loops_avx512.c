@@ -16,7 +16,13 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { ROWS = 4, MOST_COLS = 3, MOST_LINES = 12 };
+enum {
+  ROWS = 4,
+  MOST_COLS = 3,
+  MOST_LINES = 12,
+  MOST_FEW = 5, /* terms of rows that are multiplied a lane each */
+  FEW_ROWS = 64 /* rows of all products that are worth finding out how terms are picked */
+};
 
 INLINE __m256d halves_f64(__m512d x) {
   return _mm256_add_pd(_mm512_castpd512_pd256(x), _mm512_extractf64x4_pd(x, 1));
@@ -43,129 +49,160 @@ INLINE void add_up_f32(const __m512 (*x)[MOST_COLS], int col, float *out) {
   _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(both), _mm256_extractf128_ps(both, 1)));
 }
 
-/* Return the even numbers from 0 on, one a lane. */
-INLINE __m512i even_epi32(void) {
-  return _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
-}
-INLINE __m512i even_epi64(void) {
-  return _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0);
-}
-
 /* Defines the sums of one type: of ROWS rows or fewer by up to MOST_COLS columns, which lie one
  * after the other, and of products. Constants make the loops over rows and columns straight code.
  */
-#define SUMS(number, type, vector, suffix, mask_type, integers)                               \
-  INLINE void some_sums_##type(const bool ahead, const int rows, const int cols,              \
-                               const mmci_vectors *x, const number *a, const number *b,       \
-                               number *c) {                                                   \
-    enum { WIDTH = sizeof(vector) / sizeof(number) };                                         \
-    vector sums[ROWS][MOST_COLS], right[MOST_COLS];                                           \
-    int64_t p = 0;                                                                            \
-    for (int r = 0; r < ROWS; r++)                                                            \
-      for (int q = 0; q < cols; q++) sums[r][q] = _mm512_setzero_##suffix();                  \
-    for (; p + WIDTH <= x->k; p += WIDTH) {                                                   \
-      for (int q = 0; q < cols; q++) right[q] = _mm512_loadu_##suffix(b + q * x->k + p);      \
-      for (int r = 0; r < rows; r++) {                                                        \
-        const vector left = _mm512_loadu_##suffix(a + r * x->a_down + p);                     \
-        if (ahead) _mm_prefetch((const char *)(a + (r + ROWS) * x->a_down + p), _MM_HINT_T0); \
-        for (int q = 0; q < cols; q++)                                                        \
-          sums[r][q] = _mm512_fmadd_##suffix(left, right[q], sums[r][q]);                     \
-      }                                                                                       \
-    }                                                                                         \
-    if (p < x->k) {                                                                           \
-      const mask_type rest = (mask_type)((1U << (x->k - p)) - 1);                             \
-      for (int q = 0; q < cols; q++)                                                          \
-        right[q] = _mm512_maskz_loadu_##suffix(rest, b + q * x->k + p);                       \
-      for (int r = 0; r < rows; r++) {                                                        \
-        const vector left = _mm512_maskz_loadu_##suffix(rest, a + r * x->a_down + p);         \
-        for (int q = 0; q < cols; q++)                                                        \
-          sums[r][q] = _mm512_fmadd_##suffix(left, right[q], sums[r][q]);                     \
-      }                                                                                       \
-    }                                                                                         \
-    for (int q = 0; q < cols; q++) {                                                          \
-      number all[ROWS];                                                                       \
-      if (rows == ROWS && cols == 1 && x->c_down == 1) {                                      \
-        add_up_##type((const vector(*)[MOST_COLS])sums, q, c);                                \
-        continue;                                                                             \
-      }                                                                                       \
-      add_up_##type((const vector(*)[MOST_COLS])sums, q, all);                                \
-      for (int r = 0; r < rows; r++) c[r * x->c_down + q] = all[r];                           \
-    }                                                                                         \
-  }                                                                                           \
-                                                                                              \
-  /* Sums of two terms, whose rows of A follow one another: a lane has one. */                \
-  INLINE void pairs_of_##type(const mmci_vectors *x, const number *a, const number *b,        \
-                              number *c) {                                                    \
-    enum { WIDTH = sizeof(vector) / sizeof(number) };                                         \
-    const vector first = _mm512_set1_##suffix(b[0]), second = _mm512_set1_##suffix(b[1]);     \
-    const __m512i evens = even_##integers(),                                                  \
-                  odds = _mm512_add_##integers(evens, _mm512_set1_##integers(1));             \
-    for (int64_t row = 0; row < x->m; row += WIDTH) {                                         \
-      const int64_t left = x->m - row;                                                        \
-      const unsigned some = left < WIDTH ? (1U << left) - 1 : (1U << WIDTH) - 1;              \
-      const uint64_t both = left < WIDTH ? (UINT64_C(1) << 2 * left) - 1 : ~UINT64_C(0);      \
-      const vector low = _mm512_maskz_loadu_##suffix((mask_type)both, a + 2 * row),           \
-                   high = _mm512_maskz_loadu_##suffix((mask_type)(both >> WIDTH),             \
-                                                      a + 2 * row + WIDTH);                   \
-      const vector even = _mm512_permutex2var_##suffix(low, evens, high),                     \
-                   odd = _mm512_permutex2var_##suffix(low, odds, high);                       \
-      _mm512_mask_storeu_##suffix(                                                            \
-          c + row, (mask_type)some,                                                           \
-          _mm512_fmadd_##suffix(odd, second, _mm512_mul_##suffix(even, first)));              \
-    }                                                                                         \
-  }                                                                                           \
-                                                                                              \
-  INLINE void sums_of_##type(const int cols, const mmci_vectors *x, const number *a,          \
-                             const number *b, number *c) {                                    \
-    int64_t row = 0;                                                                          \
-    for (; row + ROWS <= x->m; row += ROWS)                                                   \
-      some_sums_##type(row + 2 * ROWS <= x->m, ROWS, cols, x, a + row * x->a_down, b,         \
-                       c + row * x->c_down);                                                  \
-    const int64_t left = x->m - row;                                                          \
-    a += row * x->a_down;                                                                     \
-    c += row * x->c_down;                                                                     \
-    if (left == 3)                                                                            \
-      some_sums_##type(false, 3, cols, x, a, b, c);                                           \
-    else if (left == 2)                                                                       \
-      some_sums_##type(false, 2, cols, x, a, b, c);                                           \
-    else if (left == 1)                                                                       \
-      some_sums_##type(false, 1, cols, x, a, b, c);                                           \
-  }                                                                                           \
-                                                                                              \
-  /* Copies the columns of B, each of which becomes a line. */                                \
-  INLINE const number *pack_##type(const int cols, const mmci_vectors *x, const number *b,    \
-                                   number *restrict to) {                                     \
-    const int64_t k = x->k;                                                                   \
-    if (x->b_down == cols) { /* a constant step makes it vectors */                           \
-      for (int64_t p = 0; p < k; p++)                                                         \
-        for (int q = 0; q < cols; q++) to[q * k + p] = b[p * cols + q];                       \
-    } else {                                                                                  \
-      for (int64_t p = 0; p < k; p++)                                                         \
-        for (int q = 0; q < cols; q++) to[q * k + p] = b[p * x->b_down + q];                  \
-    }                                                                                         \
-    return to;                                                                                \
-  }                                                                                           \
-                                                                                              \
-  static void sums_##type(const mmci_vectors *x, int64_t count, const char *a, const char *b, \
-                          char *c) {                                                          \
-    number room[MMCI_VECTORS_PACKED / sizeof(number)];                                        \
-    for (; count > 0; count--, a += x->a_step, b += x->b_step, c += x->c_step) {              \
-      const number *left = (const number *)(const void *)a,                                   \
-                   *right = (const number *)(const void *)b;                                  \
-      number *to = (number *)(void *)c;                                                       \
-      if (x->n == 1 && x->k == 2 && x->a_down == 2 && x->c_down == 1)                         \
-        pairs_of_##type(x, left, right, to);                                                  \
-      else if (x->n == 1)                                                                     \
-        sums_of_##type(1, x, left, right, to);                                                \
-      else if (x->n == 2)                                                                     \
-        sums_of_##type(2, x, left, pack_##type(2, x, right, room), to);                       \
-      else                                                                                    \
-        sums_of_##type(3, x, left, pack_##type(3, x, right, room), to);                       \
-    }                                                                                         \
+#define SUMS(number, type, vector, suffix, mask_type, integer)                                 \
+  INLINE void some_sums_##type(const bool ahead, const int rows, const int cols,               \
+                               const mmci_vectors *x, const number *a, const number *b,        \
+                               number *c) {                                                    \
+    enum { WIDTH = sizeof(vector) / sizeof(number) };                                          \
+    vector sums[ROWS][MOST_COLS], right[MOST_COLS];                                            \
+    int64_t p = 0;                                                                             \
+    for (int r = 0; r < ROWS; r++)                                                             \
+      for (int q = 0; q < cols; q++) sums[r][q] = _mm512_setzero_##suffix();                   \
+    for (; p + WIDTH <= x->k; p += WIDTH) {                                                    \
+      for (int q = 0; q < cols; q++) right[q] = _mm512_loadu_##suffix(b + q * x->k + p);       \
+      for (int r = 0; r < rows; r++) {                                                         \
+        const vector left = _mm512_loadu_##suffix(a + r * x->a_down + p);                      \
+        if (ahead) _mm_prefetch((const char *)(a + (r + ROWS) * x->a_down + p), _MM_HINT_T0);  \
+        for (int q = 0; q < cols; q++)                                                         \
+          sums[r][q] = _mm512_fmadd_##suffix(left, right[q], sums[r][q]);                      \
+      }                                                                                        \
+    }                                                                                          \
+    if (p < x->k) {                                                                            \
+      const mask_type rest = (mask_type)((1U << (x->k - p)) - 1);                              \
+      for (int q = 0; q < cols; q++)                                                           \
+        right[q] = _mm512_maskz_loadu_##suffix(rest, b + q * x->k + p);                        \
+      for (int r = 0; r < rows; r++) {                                                         \
+        const vector left = _mm512_maskz_loadu_##suffix(rest, a + r * x->a_down + p);          \
+        for (int q = 0; q < cols; q++)                                                         \
+          sums[r][q] = _mm512_fmadd_##suffix(left, right[q], sums[r][q]);                      \
+      }                                                                                        \
+    }                                                                                          \
+    for (int q = 0; q < cols; q++) {                                                           \
+      number all[ROWS];                                                                        \
+      if (rows == ROWS && cols == 1 && x->c_down == 1) {                                       \
+        add_up_##type((const vector(*)[MOST_COLS])sums, q, c);                                 \
+        continue;                                                                              \
+      }                                                                                        \
+      add_up_##type((const vector(*)[MOST_COLS])sums, q, all);                                 \
+      for (int r = 0; r < rows; r++) c[r * x->c_down + q] = all[r];                            \
+    }                                                                                          \
+  }                                                                                            \
+                                                                                               \
+  /* Multiplies rows of so few terms, which follow one another, by a vector: a lane has a row. \
+   * Term p of it is picked from as many vectors as there are terms, by picks[p]. */                      \
+  INLINE void rows_of_##type(const int terms, const mmci_vectors *x,                           \
+                             const __m512i(*picks)[MOST_FEW - 1], const number *a,             \
+                             const number *b, number *c) {                                     \
+    enum { WIDTH = sizeof(vector) / sizeof(number) };                                          \
+    for (int64_t row = 0; row < x->m; row += WIDTH, a += terms * WIDTH) {                      \
+      const int64_t rows = x->m - row < WIDTH ? x->m - row : WIDTH;                            \
+      vector read[MOST_FEW], sum = _mm512_setzero_##suffix();                                  \
+      for (int t = 0; t < terms; t++) {                                                        \
+        const int64_t left = rows * terms - t * WIDTH;                                         \
+        const mask_type there = (mask_type)(left >= WIDTH ? ~0U                                \
+                                            : left > 0    ? (1U << left) - 1                   \
+                                                          : 0);                                   \
+        read[t] = _mm512_maskz_loadu_##suffix(there, a + t * WIDTH);                           \
+      }                                                                                        \
+      for (int p = 0; p < terms; p++) {                                                        \
+        vector left = read[0];                                                                 \
+        for (int t = 1; t < terms; t++)                                                        \
+          left = _mm512_permutex2var_##suffix(left, picks[p][t - 1], read[t]);                 \
+        sum = _mm512_fmadd_##suffix(left, _mm512_set1_##suffix(b[p]), sum);                    \
+      }                                                                                        \
+      _mm512_mask_storeu_##suffix(c + row, (mask_type)((1U << rows) - 1), sum);                \
+    }                                                                                          \
+  }                                                                                            \
+                                                                                               \
+  INLINE void few_terms_##type(const int terms, const mmci_vectors *x, int64_t count,          \
+                               const char *a, const char *b, char *c) {                        \
+    enum { WIDTH = sizeof(vector) / sizeof(number) };                                          \
+    __m512i picks[MOST_FEW][MOST_FEW - 1];                                                     \
+    for (int p = 0; p < terms; p++)                                                            \
+      for (int t = 1; t < terms; t++) {                                                        \
+        integer pick[WIDTH];                                                                   \
+        for (int lane = 0; lane < WIDTH; lane++) {                                             \
+          const int at = lane * terms + p;                                                     \
+          /* What was picked before stays in its lane. */                                      \
+          pick[lane] = at / WIDTH == t ? WIDTH + at % WIDTH : t == 1 ? at % WIDTH : lane;      \
+        }                                                                                      \
+        picks[p][t - 1] = _mm512_loadu_si512(pick);                                            \
+      }                                                                                        \
+    for (; count > 0; count--, a += x->a_step, b += x->b_step, c += x->c_step)                 \
+      rows_of_##type(terms, x, (const __m512i(*)[MOST_FEW - 1]) picks,                         \
+                     (const number *)(const void *)a, (const number *)(const void *)b,         \
+                     (number *)(void *)c);                                                     \
+  }                                                                                            \
+                                                                                               \
+  INLINE void sums_of_##type(const int cols, const mmci_vectors *x, const number *a,           \
+                             const number *b, number *c) {                                     \
+    int64_t row = 0;                                                                           \
+    for (; row + ROWS <= x->m; row += ROWS)                                                    \
+      some_sums_##type(row + 2 * ROWS <= x->m, ROWS, cols, x, a + row * x->a_down, b,          \
+                       c + row * x->c_down);                                                   \
+    const int64_t left = x->m - row;                                                           \
+    a += row * x->a_down;                                                                      \
+    c += row * x->c_down;                                                                      \
+    if (left == 3)                                                                             \
+      some_sums_##type(false, 3, cols, x, a, b, c);                                            \
+    else if (left == 2)                                                                        \
+      some_sums_##type(false, 2, cols, x, a, b, c);                                            \
+    else if (left == 1)                                                                        \
+      some_sums_##type(false, 1, cols, x, a, b, c);                                            \
+  }                                                                                            \
+                                                                                               \
+  /* Copies the columns of B, each of which becomes a line. */                                 \
+  INLINE const number *pack_##type(const int cols, const mmci_vectors *x, const number *b,     \
+                                   number *restrict to) {                                      \
+    const int64_t k = x->k;                                                                    \
+    if (x->b_down == cols) { /* a constant step makes it vectors */                            \
+      for (int64_t p = 0; p < k; p++)                                                          \
+        for (int q = 0; q < cols; q++) to[q * k + p] = b[p * cols + q];                        \
+    } else {                                                                                   \
+      for (int64_t p = 0; p < k; p++)                                                          \
+        for (int q = 0; q < cols; q++) to[q * k + p] = b[p * x->b_down + q];                   \
+    }                                                                                          \
+    return to;                                                                                 \
+  }                                                                                            \
+                                                                                               \
+  static void sums_##type(const mmci_vectors *x, int64_t count, const char *a, const char *b,  \
+                          char *c) {                                                           \
+    if (x->n == 1 && x->k <= MOST_FEW && x->a_down == x->k && x->c_down == 1 &&                \
+        count * x->m >= FEW_ROWS) {                                                            \
+      switch (x->k) {                                                                          \
+        case 2:                                                                                \
+          few_terms_##type(2, x, count, a, b, c);                                              \
+          return;                                                                              \
+        case 3:                                                                                \
+          few_terms_##type(3, x, count, a, b, c);                                              \
+          return;                                                                              \
+        case 4:                                                                                \
+          few_terms_##type(4, x, count, a, b, c);                                              \
+          return;                                                                              \
+        case 5:                                                                                \
+          few_terms_##type(5, x, count, a, b, c);                                              \
+          return;                                                                              \
+      }                                                                                        \
+    }                                                                                          \
+    number room[MMCI_VECTORS_PACKED / sizeof(number)];                                         \
+    for (; count > 0; count--, a += x->a_step, b += x->b_step, c += x->c_step) {               \
+      const number *left = (const number *)(const void *)a,                                    \
+                   *right = (const number *)(const void *)b;                                   \
+      number *to = (number *)(void *)c;                                                        \
+      if (x->n == 1)                                                                           \
+        sums_of_##type(1, x, left, right, to);                                                 \
+      else if (x->n == 2)                                                                      \
+        sums_of_##type(2, x, left, pack_##type(2, x, right, room), to);                        \
+      else                                                                                     \
+        sums_of_##type(3, x, left, pack_##type(3, x, right, room), to);                        \
+    }                                                                                          \
   }
 
-SUMS(float, f32, __m512, ps, __mmask16, epi32)
-SUMS(double, f64, __m512d, pd, __mmask8, epi64)
+SUMS(float, f32, __m512, ps, __mmask16, int32_t)
+SUMS(double, f64, __m512d, pd, __mmask8, int64_t)
 
 #define ROWS_CASE(type, rows)                            \
   case rows:                                             \
