@@ -92,7 +92,7 @@ INLINE void add_up_f32(const __m512 (*x)[MOST_COLS], int col, float *out) {
   }                                                                                            \
                                                                                                \
   /* Multiplies rows of so few terms, which follow one another, by a vector: a lane has a row. \
-   * Term p of it is picked from as many vectors as there are terms, by picks[p]. */                      \
+   * Term p of it is picked from as many vectors as there are terms, by picks[p]. */           \
   INLINE void rows_of_##type(const int terms, const mmci_vectors *x,                           \
                              const __m512i(*picks)[MOST_FEW - 1], const number *a,             \
                              const number *b, number *c) {                                     \
