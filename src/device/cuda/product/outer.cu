@@ -3,11 +3,12 @@
  * wherever its rows begin. cuBLAS takes five to ten times what the writing takes, most of all where
  * lines are no multiples of 16 bytes.
  *
- * Layout operands of any forms and leading dimensions, read an element or two at a time; C by rows
+ * Layout operands of any forms and leading dimensions, read up to 16 bytes at a time, as lines
+ *   allow, and kept with zeros up to a multiple of 16 terms; C by rows
  * Launch 1-D, a block of 32 to 128 threads for each tile of each product of the batch
  * Order  16 terms at a time, from the first k to the last
- * Traffic 2mkn flops; writes C once, reads A for every 512 columns or more, and B for every band of
- *   rows, mostly from caches */
+ * Traffic 2mkn flops; writes C once, reads A for every tile across, of 128 columns and more where
+ *   there are so many, and B for every tile down, of up to four bands of rows, mostly from caches */
 extern "C" {
 #include "base/status.h"
 #include "device/cuda/product/outer.h"
@@ -142,8 +143,9 @@ __device__ __forceinline__ void write_words(const Outer &x, const uint16_t *stag
   }
 }
 
-/* Writes a tile of up to 16 words a row, each row by 16 threads. Of those that a thread writes in
- * turn all begin at the same place of a word, since they are 8 rows apart. */
+/* Writes a tile of up to 16 words a row, each row by 16 threads. Rows that a thread writes in turn
+ * are 8 rows apart, so that all begin at the same place of a word. Where that is so of all rows, a
+ * row may end in shared memory where the next one begins. */
 __device__ __forceinline__ void write_rows(const Outer &x, const uint16_t *stage, uint16_t *c,
                                            uint32_t rows, uint32_t cols) {
   const uint32_t thread = threadIdx.x % 16, at = thread * WORD;
@@ -271,8 +273,8 @@ __global__ void __launch_bounds__(128) outer(const __grid_constant__ Outer x) {
   }
 }
 
-/* Returns a number whose product with any below 2^16 * divisor has the quotient above 2^32; 0 for a
- * divisor of 1. */
+/* Returns a number by which the upper 32 bits of a product are the quotient of any factor below
+ * 2^16; 0 for a divisor of 1. */
 uint32_t magic_of(uint32_t divisor) {
   return divisor == 1 ? 0 : (uint32_t)(((uint64_t)1 << 32) / divisor + 1);
 }

@@ -33,11 +33,12 @@ MMCI_OUTER_INLINE uint32_t mmci_outer_lines(uint32_t lines, uint32_t terms) {
   return together > apart ? together : apart;
 }
 
-/* Says whether outer.cu computes such a product. */
+/* Says whether outer.cu computes such a product, or a batch: of f16 or bf16 and up to 32 terms, no
+ * size 0, neither gathered nor added to C. */
 bool mmci_outer_supports(const mmci_gemm *gemm);
+/* Cuts a product that is supported. */
 mmci_outer_cut mmci_outer_cut_of(const mmci_gemm *gemm);
-/* Predicts the microseconds of it, launch included; NAN where outer.cu does not compute it, or was
- * not measured. */
+/* Predicts the microseconds of it, launch included; NAN where it is not supported. */
 double mmci_outer_us(const mmci_gemm *gemm);
 
 #endif
