@@ -8,7 +8,8 @@
  * Launch 1-D, a block of 32 to 128 threads for each tile of each product of the batch
  * Order  16 terms at a time, from the first k to the last
  * Traffic 2mkn flops; writes C once, reads A for every tile across, of 128 columns and more where
- *   there are so many, and B for every tile down, of up to four bands of rows, mostly from caches */
+ *   there are so many, and B for every tile down, of up to four bands of rows, mostly from caches
+ */
 extern "C" {
 #include "base/status.h"
 #include "device/cuda/product/outer.h"
