@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(4 * PADDED) climb_cluster(const __grid_constan
   MMCI_DYNAMIC_SHARED(memory);
   Real *stages = reinterpret_cast<Real *>(memory), *pieces = stages + STAGES * S::MATRIX;
   mmci_gate *gates = reinterpret_cast<mmci_gate *>(pieces + S::PIECES * S::PIECE);
-  const int side = IS_FULL ? PADDED : (int)x.side, count = min((int)x.count, (int)MMCI_CLIMB_STEPS);
+  const int side = IS_FULL ? PADDED : (int)x.side, count = (int)x.count;
   const int first = (int)mmci_cluster_rank() * S::OWN;
   const int own = IS_FULL ? (int)S::OWN : max(min((int)S::OWN, side - first), 0);
   const int64_t chain = (int64_t)blockIdx.x / BLOCKS * side * side;
@@ -158,9 +158,9 @@ __global__ void __launch_bounds__(4 * PADDED) climb_cluster(const __grid_constan
     mmci_copy_async_commit();
   };
   for (int step = 0; step < STAGES; step++) fetch_step(step);
-  uint64_t lefts = 0;
-  for (int step = 0; step < count; step++)
-    lefts |= (uint64_t)(x.steps[step].sibling_is_left != 0) << step;
+  uint64_t lefts = 0, of_step = 1; /* a bit for each step whose sibling is the left operand */
+  for (int step = 0; step < count; step++, of_step <<= 1)
+    if (x.steps[step].sibling_is_left != 0) lefts |= of_step;
   for (int step = (int)threadIdx.x; step < count; step += S::THREADS)
     gates[step].close_until_posted((unsigned)(own * side) * (unsigned)sizeof(Real));
   if (!IS_FULL) {
