@@ -123,9 +123,9 @@ static mmci_vectors_fn same_of(const mmci_vectors_set *other, mmci_vectors_fn lo
   const mmci_vectors_set *here = &mmci_vectors_portable;
 #if defined(__x86_64__)
   here = &mmci_vectors_avx2;
-  for (int t = 0; t < 2; t++) {
+  for (int t = 0; t < 4; t++) {
     if (mmci_vectors_sums_avx512[t] == loops) return other->sums[t];
-    if (mmci_vectors_lines_avx512[t] == loops) return other->lines[t];
+    if (t < 2 && mmci_vectors_lines_avx512[t] == loops) return other->lines[t];
   }
 #endif
   for (int t = 0; t < 4; t++) {

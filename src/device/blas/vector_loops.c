@@ -99,11 +99,13 @@ static mmci_vectors_fn loops_of(const mmci_gemm *x, bool by_sums) {
   const int type = 2 * is_complex + is_double;
 #if defined(__x86_64__)
   enum { VECTOR_BYTES = 64, LEAST_ROWS = 2 };
-  if (!is_complex && has_avx512()) {
-    const bool is_one_vector = x->n > 1 && (size_t)x->n * mmc_dtype_size(x->dtype) <= VECTOR_BYTES;
-    if (by_sums && (x->m >= 2 || x->n >= 2)) return mmci_vectors_sums_avx512[is_double];
-    if (!by_sums && is_one_vector && x->m >= LEAST_ROWS)
-      return mmci_vectors_lines_avx512[is_double];
+  if (has_avx512()) {
+    const bool is_one_vector =
+        !is_complex && x->n > 1 && (size_t)x->n * mmc_dtype_size(x->dtype) <= VECTOR_BYTES;
+    /* A complex sum is added up in more steps than few terms take. */
+    const bool has_terms = !is_complex || (size_t)x->k * mmc_dtype_size(x->dtype) >= VECTOR_BYTES;
+    if (by_sums && has_terms && (x->m >= 2 || x->n >= 2)) return mmci_vectors_sums_avx512[type];
+    if (!by_sums && is_one_vector && x->m >= LEAST_ROWS) return mmci_vectors_lines_avx512[type];
   }
 #endif
   return by_sums ? loops_here()->sums[type] : loops_here()->lines[type];

@@ -57,7 +57,8 @@ typedef struct mmci_vectors_set {
 } mmci_vectors_set;
 
 extern const mmci_vectors_set mmci_vectors_avx2, mmci_vectors_portable;
-/* Loops by AVX-512: sums of up to three columns, and lines of up to 64 bytes; f32, f64. */
-extern const mmci_vectors_fn mmci_vectors_sums_avx512[2], mmci_vectors_lines_avx512[2];
+/* Loops by AVX-512: sums of up to three columns, of f32, f64, c64 and c128, and lines of up to 64
+ * bytes, of f32 and f64. */
+extern const mmci_vectors_fn mmci_vectors_sums_avx512[4], mmci_vectors_lines_avx512[2];
 
 #endif

@@ -1,6 +1,6 @@
-/* vector_loops_avx512.c: loops of vector_loops.h by AVX-512, of real numbers: sums, all columns of
- * B at once, so that each row of A is read once; and lines of up to one vector, many rows at once,
- * so that none waits for its own sum. */
+/* vector_loops_avx512.c: loops of vector_loops.h by AVX-512: sums, real and complex, all columns of
+ * B at once, so that each row of A is read once; and real lines of up to one vector, many rows at
+ * once, so that none waits for its own sum. */
 #if defined(__x86_64__)
 
 #include <immintrin.h>
@@ -204,6 +204,117 @@ INLINE void add_up_f32(const __m512 (*x)[MOST_COLS], int col, float *out) {
 SUMS(float, f32, __m512, ps, __mmask16, int32_t)
 SUMS(double, f64, __m512d, pd, __mmask8, int64_t)
 
+/* Write a complex sum: of left by right numbers, and of left by right ones whose real and imaginary
+ * parts have changed places, each even and odd lanes together. Signs are of what lies in the lanes.
+ */
+INLINE void put_complex_f64(__m512d straight, __m512d crossed, __m128d straight_signs,
+                            __m128d crossed_signs, double *out) {
+  const __m256d x = halves_f64(straight), y = halves_f64(crossed);
+  const __m128d both =
+      _mm_hadd_pd(_mm_mul_pd(_mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd(x, 1)),
+                             straight_signs),
+                  _mm_mul_pd(_mm_add_pd(_mm256_castpd256_pd128(y), _mm256_extractf128_pd(y, 1)),
+                             crossed_signs));
+  _mm_storeu_pd(out, both);
+}
+
+INLINE void put_complex_f32(__m512 straight, __m512 crossed, __m128 straight_signs,
+                            __m128 crossed_signs, float *out) {
+  const __m256 x = halves_f32(straight), y = halves_f32(crossed);
+  const __m128 both =
+      _mm_hadd_ps(_mm_mul_ps(_mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1)),
+                             straight_signs),
+                  _mm_mul_ps(_mm_add_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1)),
+                             crossed_signs));
+  _mm_storel_pi((__m64 *)out, _mm_hadd_ps(both, both));
+}
+
+INLINE __m512d crossed_f64(__m512d x) {
+  return _mm512_permute_pd(x, 0x55);
+}
+INLINE __m512 crossed_f32(__m512 x) {
+  return _mm512_permute_ps(x, 0xB1);
+}
+INLINE __m128d signs_f64(double even, double odd) {
+  return _mm_set_pd(odd, even);
+}
+INLINE __m128 signs_f32(double even, double odd) {
+  return _mm_set_ps((float)odd, (float)even, (float)odd, (float)even);
+}
+
+/* Defines the complex sums of one type, as SUMS does real ones; a complex number is two numbers. */
+#define COMPLEX_SUMS(number, type, vector, small, suffix, mask_type)                               \
+  INLINE void some_complex_##type(const bool ahead, const int rows, const int cols,                \
+                                  const mmci_vectors *x, const number *a, const number *b,         \
+                                  number *c) {                                                     \
+    enum { WIDTH = sizeof(vector) / sizeof(number) };                                              \
+    const int64_t numbers = 2 * x->k;                                                              \
+    vector straight[ROWS][MOST_COLS], crossed[ROWS][MOST_COLS], right[MOST_COLS];                  \
+    for (int r = 0; r < rows; r++)                                                                 \
+      for (int q = 0; q < cols; q++) straight[r][q] = crossed[r][q] = _mm512_setzero_##suffix();   \
+    for (int64_t p = 0; p < numbers; p += WIDTH) {                                                 \
+      const int64_t left_over = numbers - p;                                                       \
+      const mask_type there = (mask_type)(left_over >= WIDTH ? ~0U : (1U << left_over) - 1);       \
+      for (int q = 0; q < cols; q++)                                                               \
+        right[q] = _mm512_maskz_loadu_##suffix(there, b + q * numbers + p);                        \
+      for (int r = 0; r < rows; r++) {                                                             \
+        const vector left = _mm512_maskz_loadu_##suffix(there, a + r * x->a_down + p);             \
+        if (ahead) _mm_prefetch((const char *)(a + (r + ROWS) * x->a_down + p), _MM_HINT_T0);      \
+        for (int q = 0; q < cols; q++) {                                                           \
+          straight[r][q] = _mm512_fmadd_##suffix(left, right[q], straight[r][q]);                  \
+          crossed[r][q] = _mm512_fmadd_##suffix(left, crossed_##type(right[q]), crossed[r][q]);    \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
+    const small straight_signs = signs_##type(1, -x->sign_a * x->sign_b),                          \
+                crossed_signs = signs_##type(x->sign_b, x->sign_a);                                \
+    for (int r = 0; r < rows; r++)                                                                 \
+      for (int q = 0; q < cols; q++)                                                               \
+        put_complex_##type(straight[r][q], crossed[r][q], straight_signs, crossed_signs,           \
+                           c + r * x->c_down + 2 * q);                                             \
+  }                                                                                                \
+                                                                                                   \
+  INLINE void complex_of_##type(const int cols, const mmci_vectors *x, const number *a,            \
+                                const number *b, number *c) {                                      \
+    int64_t row = 0;                                                                               \
+    for (; row + ROWS <= x->m; row += ROWS)                                                        \
+      some_complex_##type(row + 2 * ROWS <= x->m, ROWS, cols, x, a + row * x->a_down, b,           \
+                          c + row * x->c_down);                                                    \
+    for (; row < x->m; row++)                                                                      \
+      some_complex_##type(false, 1, cols, x, a + row * x->a_down, b, c + row * x->c_down);         \
+  }                                                                                                \
+                                                                                                   \
+  /* Copies the columns of B, each of which becomes a line. */                                     \
+  INLINE const number *pack_complex_##type(const int cols, const mmci_vectors *x, const number *b, \
+                                           number *restrict to) {                                  \
+    const int64_t k = x->k;                                                                        \
+    for (int64_t p = 0; p < k; p++)                                                                \
+      for (int q = 0; q < cols; q++) {                                                             \
+        to[2 * (q * k + p)] = b[p * x->b_down + 2 * q];                                            \
+        to[2 * (q * k + p) + 1] = b[p * x->b_down + 2 * q + 1];                                    \
+      }                                                                                            \
+    return to;                                                                                     \
+  }                                                                                                \
+                                                                                                   \
+  static void complex_sums_##type(const mmci_vectors *x, int64_t count, const char *a,             \
+                                  const char *b, char *c) {                                        \
+    number room[MMCI_VECTORS_PACKED / sizeof(number)];                                             \
+    for (; count > 0; count--, a += x->a_step, b += x->b_step, c += x->c_step) {                   \
+      const number *left = (const number *)(const void *)a,                                        \
+                   *right = (const number *)(const void *)b;                                       \
+      number *to = (number *)(void *)c;                                                            \
+      if (x->n == 1)                                                                               \
+        complex_of_##type(1, x, left, right, to);                                                  \
+      else if (x->n == 2)                                                                          \
+        complex_of_##type(2, x, left, pack_complex_##type(2, x, right, room), to);                 \
+      else                                                                                         \
+        complex_of_##type(3, x, left, pack_complex_##type(3, x, right, room), to);                 \
+    }                                                                                              \
+  }
+
+COMPLEX_SUMS(float, f32, __m512, __m128, ps, __mmask16)
+COMPLEX_SUMS(double, f64, __m512d, __m128d, pd, __mmask8)
+
 #define ROWS_CASE(type, rows)                            \
   case rows:                                             \
     some_lines_##type(rows, x, line, of_a, right, of_c); \
@@ -271,7 +382,8 @@ SUMS(double, f64, __m512d, pd, __mmask8, int64_t)
 LINES(float, f32, __m512, ps, __mmask16)
 LINES(double, f64, __m512d, pd, __mmask8)
 
-const mmci_vectors_fn mmci_vectors_sums_avx512[2] = {sums_f32, sums_f64};
+const mmci_vectors_fn mmci_vectors_sums_avx512[4] = {sums_f32, sums_f64, complex_sums_f32,
+                                                     complex_sums_f64};
 const mmci_vectors_fn mmci_vectors_lines_avx512[2] = {lines_f32, lines_f64};
 
 #if defined(__clang__)
