@@ -135,11 +135,24 @@ static mmci_vectors_fn same_of(const mmci_vectors_set *other, mmci_vectors_fn lo
   return NULL;
 }
 
+/* Says whether products one by one have the bits that they have in the batch, which is cut as
+ * threads take it. */
+static bool are_alone_as_in_batch(const mmci_gemm *x, const mmci_vectors *made, const char *a,
+                                  const char *b, const void *before, const void *c, char *alone) {
+  const int64_t size = (int64_t)mmc_dtype_size(x->dtype);
+  memcpy(alone, before, 2 * ROOM * sizeof(double));
+  for (int64_t t = 0; t < x->batch; t++)
+    mmci_vectors_multiply(made, 1, a + t * x->a.stride * size, b + t * x->b.stride * size,
+                          alone + t * x->c_stride * size);
+  return memcmp(alone, c, 2 * ROOM * sizeof(double)) == 0;
+}
+
 static void every_form(void **state) {
   (void)state;
-  double *room = malloc((size_t)4 * 2 * ROOM * sizeof(double));
+  double *room = malloc((size_t)5 * 2 * ROOM * sizeof(double));
   assert_non_null(room);
-  double *a = room, *b = a + 2 * ROOM, *before = b + 2 * ROOM, *c = before + 2 * ROOM;
+  double *a = room, *b = a + 2 * ROOM, *before = b + 2 * ROOM, *c = before + 2 * ROOM,
+         *alone = c + 2 * ROOM;
   int by_sums = 0, by_lines = 0;
   for (int t = 0; t < CASES; t++) {
     mmci_gemm x = random_gemm();
@@ -153,6 +166,8 @@ static void every_form(void **state) {
     const mmci_vectors made =
         mmci_vectors_make(&x, x.a.stride * size, x.b.stride * size, x.c_stride * size);
     assert_true(multiplies(&x, &made, a, b, before, c));
+    assert_true(are_alone_as_in_batch(&x, &made, (const char *)a, (const char *)b, before, c,
+                                      (char *)alone));
     mmci_vectors_fn portable = made.multiply;
 #if defined(__x86_64__)
     static const mmci_vectors_set *const sets[] = {&mmci_vectors_avx2, &mmci_vectors_portable};

@@ -58,12 +58,18 @@ static bool has_avx512(void) {
 #endif
 }
 
-/* Says whether lines of C are one vector at most, and too few for LIBXSMM, which then keeps several
- * sums of an element, so that its code is not used (xsmm.h). */
+/* Says whether lines of C are real ones that the loops for lines by AVX-512 take. */
+static bool is_one_vector(const mmci_gemm *x) {
+  enum { VECTOR_BYTES = 64 };
+  return (x->dtype == MMC_F32 || x->dtype == MMC_F64) && x->n > 1 &&
+         (size_t)x->n * mmc_dtype_size(x->dtype) <= VECTOR_BYTES && has_avx512();
+}
+
+/* Says whether they are too few for LIBXSMM, which then keeps several sums of an element, so that
+ * its code is not used (xsmm.h). */
 static bool has_few_lines(const mmci_gemm *x) {
-  enum { VECTOR_BYTES = 64, ROWS = 12 };
-  return (x->dtype == MMC_F32 || x->dtype == MMC_F64) && has_avx512() && x->m < ROWS &&
-         (size_t)x->n * mmc_dtype_size(x->dtype) <= VECTOR_BYTES;
+  enum { ROWS = 12 };
+  return is_one_vector(x) && x->m < ROWS;
 }
 
 /* Returns how many terms make a product too large. Lines of half a vector or a whole one are
@@ -98,15 +104,12 @@ static mmci_vectors_fn loops_of(const mmci_gemm *x, bool by_sums) {
   const bool is_double = x->dtype == MMC_F64 || x->dtype == MMC_C128;
   const int type = 2 * is_complex + is_double;
 #if defined(__x86_64__)
-  enum { VECTOR_BYTES = 64, LEAST_ROWS = 2 };
-  if (has_avx512()) {
-    const bool is_one_vector =
-        !is_complex && x->n > 1 && (size_t)x->n * mmc_dtype_size(x->dtype) <= VECTOR_BYTES;
-    /* A complex sum is added up in more steps than few terms take. */
-    const bool has_terms = !is_complex || (size_t)x->k * mmc_dtype_size(x->dtype) >= VECTOR_BYTES;
-    if (by_sums && has_terms && (x->m >= 2 || x->n >= 2)) return mmci_vectors_sums_avx512[type];
-    if (!by_sums && is_one_vector && x->m >= LEAST_ROWS) return mmci_vectors_lines_avx512[type];
-  }
+  enum { LEAST_BYTES = 64, LEAST_ROWS = 2 };
+  /* A complex sum is added up in more steps than few terms take. */
+  const bool has_terms = !is_complex || (size_t)x->k * mmc_dtype_size(x->dtype) >= LEAST_BYTES;
+  if (by_sums && has_terms && (x->m >= 2 || x->n >= 2) && has_avx512())
+    return mmci_vectors_sums_avx512[type];
+  if (!by_sums && x->m >= LEAST_ROWS && is_one_vector(x)) return mmci_vectors_lines_avx512[type];
 #endif
   return by_sums ? loops_here()->sums[type] : loops_here()->lines[type];
 }

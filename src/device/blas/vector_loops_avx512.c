@@ -21,7 +21,7 @@ enum {
   MOST_COLS = 3,
   MOST_LINES = 12,
   MOST_FEW = 5, /* terms of rows that are multiplied a lane each */
-  FEW_ROWS = 64 /* rows of all products that are worth finding out how terms are picked */
+  FEW_ROWS = 16 /* rows for which finding out how terms are picked is worth it */
 };
 
 INLINE __m256d halves_f64(__m512d x) {
@@ -135,70 +135,6 @@ INLINE void add_up_f32(const __m512 (*x)[MOST_COLS], int col, float *out) {
       rows_of_##type(terms, x, (const __m512i(*)[MOST_FEW - 1]) picks,                         \
                      (const number *)(const void *)a, (const number *)(const void *)b,         \
                      (number *)(void *)c);                                                     \
-  }                                                                                            \
-                                                                                               \
-  INLINE void sums_of_##type(const int cols, const mmci_vectors *x, const number *a,           \
-                             const number *b, number *c) {                                     \
-    int64_t row = 0;                                                                           \
-    for (; row + ROWS <= x->m; row += ROWS)                                                    \
-      some_sums_##type(row + 2 * ROWS <= x->m, ROWS, cols, x, a + row * x->a_down, b,          \
-                       c + row * x->c_down);                                                   \
-    const int64_t left = x->m - row;                                                           \
-    a += row * x->a_down;                                                                      \
-    c += row * x->c_down;                                                                      \
-    if (left == 3)                                                                             \
-      some_sums_##type(false, 3, cols, x, a, b, c);                                            \
-    else if (left == 2)                                                                        \
-      some_sums_##type(false, 2, cols, x, a, b, c);                                            \
-    else if (left == 1)                                                                        \
-      some_sums_##type(false, 1, cols, x, a, b, c);                                            \
-  }                                                                                            \
-                                                                                               \
-  /* Copies the columns of B, each of which becomes a line. */                                 \
-  INLINE const number *pack_##type(const int cols, const mmci_vectors *x, const number *b,     \
-                                   number *restrict to) {                                      \
-    const int64_t k = x->k;                                                                    \
-    if (x->b_down == cols) { /* a constant step makes it vectors */                            \
-      for (int64_t p = 0; p < k; p++)                                                          \
-        for (int q = 0; q < cols; q++) to[q * k + p] = b[p * cols + q];                        \
-    } else {                                                                                   \
-      for (int64_t p = 0; p < k; p++)                                                          \
-        for (int q = 0; q < cols; q++) to[q * k + p] = b[p * x->b_down + q];                   \
-    }                                                                                          \
-    return to;                                                                                 \
-  }                                                                                            \
-                                                                                               \
-  static void sums_##type(const mmci_vectors *x, int64_t count, const char *a, const char *b,  \
-                          char *c) {                                                           \
-    if (x->n == 1 && x->k <= MOST_FEW && x->a_down == x->k && x->c_down == 1 &&                \
-        count * x->m >= FEW_ROWS) {                                                            \
-      switch (x->k) {                                                                          \
-        case 2:                                                                                \
-          few_terms_##type(2, x, count, a, b, c);                                              \
-          return;                                                                              \
-        case 3:                                                                                \
-          few_terms_##type(3, x, count, a, b, c);                                              \
-          return;                                                                              \
-        case 4:                                                                                \
-          few_terms_##type(4, x, count, a, b, c);                                              \
-          return;                                                                              \
-        case 5:                                                                                \
-          few_terms_##type(5, x, count, a, b, c);                                              \
-          return;                                                                              \
-      }                                                                                        \
-    }                                                                                          \
-    number room[MMCI_VECTORS_PACKED / sizeof(number)];                                         \
-    for (; count > 0; count--, a += x->a_step, b += x->b_step, c += x->c_step) {               \
-      const number *left = (const number *)(const void *)a,                                    \
-                   *right = (const number *)(const void *)b;                                   \
-      number *to = (number *)(void *)c;                                                        \
-      if (x->n == 1)                                                                           \
-        sums_of_##type(1, x, left, right, to);                                                 \
-      else if (x->n == 2)                                                                      \
-        sums_of_##type(2, x, left, pack_##type(2, x, right, room), to);                        \
-      else                                                                                     \
-        sums_of_##type(3, x, left, pack_##type(3, x, right, room), to);                        \
-    }                                                                                          \
   }
 
 SUMS(float, f32, __m512, ps, __mmask16, int32_t)
@@ -243,77 +179,120 @@ INLINE __m128 signs_f32(double even, double odd) {
 }
 
 /* Defines the complex sums of one type, as SUMS does real ones; a complex number is two numbers. */
-#define COMPLEX_SUMS(number, type, vector, small, suffix, mask_type)                               \
-  INLINE void some_complex_##type(const bool ahead, const int rows, const int cols,                \
-                                  const mmci_vectors *x, const number *a, const number *b,         \
-                                  number *c) {                                                     \
-    enum { WIDTH = sizeof(vector) / sizeof(number) };                                              \
-    const int64_t numbers = 2 * x->k;                                                              \
-    vector straight[ROWS][MOST_COLS], crossed[ROWS][MOST_COLS], right[MOST_COLS];                  \
-    for (int r = 0; r < rows; r++)                                                                 \
-      for (int q = 0; q < cols; q++) straight[r][q] = crossed[r][q] = _mm512_setzero_##suffix();   \
-    for (int64_t p = 0; p < numbers; p += WIDTH) {                                                 \
-      const int64_t left_over = numbers - p;                                                       \
-      const mask_type there = (mask_type)(left_over >= WIDTH ? ~0U : (1U << left_over) - 1);       \
-      for (int q = 0; q < cols; q++)                                                               \
-        right[q] = _mm512_maskz_loadu_##suffix(there, b + q * numbers + p);                        \
-      for (int r = 0; r < rows; r++) {                                                             \
-        const vector left = _mm512_maskz_loadu_##suffix(there, a + r * x->a_down + p);             \
-        if (ahead) _mm_prefetch((const char *)(a + (r + ROWS) * x->a_down + p), _MM_HINT_T0);      \
-        for (int q = 0; q < cols; q++) {                                                           \
-          straight[r][q] = _mm512_fmadd_##suffix(left, right[q], straight[r][q]);                  \
-          crossed[r][q] = _mm512_fmadd_##suffix(left, crossed_##type(right[q]), crossed[r][q]);    \
-        }                                                                                          \
-      }                                                                                            \
-    }                                                                                              \
-    const small straight_signs = signs_##type(1, -x->sign_a * x->sign_b),                          \
-                crossed_signs = signs_##type(x->sign_b, x->sign_a);                                \
-    for (int r = 0; r < rows; r++)                                                                 \
-      for (int q = 0; q < cols; q++)                                                               \
-        put_complex_##type(straight[r][q], crossed[r][q], straight_signs, crossed_signs,           \
-                           c + r * x->c_down + 2 * q);                                             \
-  }                                                                                                \
-                                                                                                   \
-  INLINE void complex_of_##type(const int cols, const mmci_vectors *x, const number *a,            \
-                                const number *b, number *c) {                                      \
+#define COMPLEX_SUMS(number, type, vector, small, suffix, mask_type)                             \
+  INLINE void some_complex_##type(const bool ahead, const int rows, const int cols,              \
+                                  const mmci_vectors *x, const number *a, const number *b,       \
+                                  number *c) {                                                   \
+    enum { WIDTH = sizeof(vector) / sizeof(number) };                                            \
+    const int64_t numbers = 2 * x->k;                                                            \
+    vector straight[ROWS][MOST_COLS], crossed[ROWS][MOST_COLS], right[MOST_COLS];                \
+    for (int r = 0; r < rows; r++)                                                               \
+      for (int q = 0; q < cols; q++) straight[r][q] = crossed[r][q] = _mm512_setzero_##suffix(); \
+    for (int64_t p = 0; p < numbers; p += WIDTH) {                                               \
+      const int64_t left_over = numbers - p;                                                     \
+      const mask_type there = (mask_type)(left_over >= WIDTH ? ~0U : (1U << left_over) - 1);     \
+      for (int q = 0; q < cols; q++)                                                             \
+        right[q] = _mm512_maskz_loadu_##suffix(there, b + q * numbers + p);                      \
+      for (int r = 0; r < rows; r++) {                                                           \
+        const vector left = _mm512_maskz_loadu_##suffix(there, a + r * x->a_down + p);           \
+        if (ahead) _mm_prefetch((const char *)(a + (r + ROWS) * x->a_down + p), _MM_HINT_T0);    \
+        for (int q = 0; q < cols; q++) {                                                         \
+          straight[r][q] = _mm512_fmadd_##suffix(left, right[q], straight[r][q]);                \
+          crossed[r][q] = _mm512_fmadd_##suffix(left, crossed_##type(right[q]), crossed[r][q]);  \
+        }                                                                                        \
+      }                                                                                          \
+    }                                                                                            \
+    const small straight_signs = signs_##type(1, -x->sign_a * x->sign_b),                        \
+                crossed_signs = signs_##type(x->sign_b, x->sign_a);                              \
+    for (int r = 0; r < rows; r++)                                                               \
+      for (int q = 0; q < cols; q++)                                                             \
+        put_complex_##type(straight[r][q], crossed[r][q], straight_signs, crossed_signs,         \
+                           c + r * x->c_down + 2 * q);                                           \
+  }
+
+COMPLEX_SUMS(float, f32, __m512, __m128, ps, __mmask16)
+COMPLEX_SUMS(double, f64, __m512d, __m128d, pd, __mmask8)
+
+/* Defines what real sums and complex ones do with their rows and columns, of numbers that have one
+ * part or two. */
+#define COLUMNS(name, number, parts)                                                               \
+  INLINE void name##_rows(const int cols, const mmci_vectors *x, const number *a, const number *b, \
+                          number *c) {                                                             \
     int64_t row = 0;                                                                               \
-    for (; row + ROWS <= x->m; row += ROWS)                                                        \
-      some_complex_##type(row + 2 * ROWS <= x->m, ROWS, cols, x, a + row * x->a_down, b,           \
-                          c + row * x->c_down);                                                    \
-    for (; row < x->m; row++)                                                                      \
-      some_complex_##type(false, 1, cols, x, a + row * x->a_down, b, c + row * x->c_down);         \
+    for (; row + ROWS <= x->m; row += ROWS, a += ROWS * x->a_down, c += ROWS * x->c_down)          \
+      some_##name(row + 2 * ROWS <= x->m, ROWS, cols, x, a, b, c);                                 \
+    if (x->m - row == 3)                                                                           \
+      some_##name(false, 3, cols, x, a, b, c);                                                     \
+    else if (x->m - row == 2)                                                                      \
+      some_##name(false, 2, cols, x, a, b, c);                                                     \
+    else if (x->m - row == 1)                                                                      \
+      some_##name(false, 1, cols, x, a, b, c);                                                     \
   }                                                                                                \
                                                                                                    \
   /* Copies the columns of B, each of which becomes a line. */                                     \
-  INLINE const number *pack_complex_##type(const int cols, const mmci_vectors *x, const number *b, \
-                                           number *restrict to) {                                  \
+  INLINE const number *name##_pack(const int cols, const mmci_vectors *x, const number *b,         \
+                                   number *restrict to) {                                          \
     const int64_t k = x->k;                                                                        \
-    for (int64_t p = 0; p < k; p++)                                                                \
-      for (int q = 0; q < cols; q++) {                                                             \
-        to[2 * (q * k + p)] = b[p * x->b_down + 2 * q];                                            \
-        to[2 * (q * k + p) + 1] = b[p * x->b_down + 2 * q + 1];                                    \
-      }                                                                                            \
+    if (x->b_down == cols * (parts)) { /* a constant step makes it vectors */                      \
+      for (int64_t p = 0; p < k; p++)                                                              \
+        for (int q = 0; q < cols; q++)                                                             \
+          for (int part = 0; part < (parts); part++)                                               \
+            to[(q * k + p) * (parts) + part] = b[(p * cols + q) * (parts) + part];                 \
+    } else {                                                                                       \
+      for (int64_t p = 0; p < k; p++)                                                              \
+        for (int q = 0; q < cols; q++)                                                             \
+          for (int part = 0; part < (parts); part++)                                               \
+            to[(q * k + p) * (parts) + part] = b[p * x->b_down + q * (parts) + part];              \
+    }                                                                                              \
     return to;                                                                                     \
   }                                                                                                \
                                                                                                    \
-  static void complex_sums_##type(const mmci_vectors *x, int64_t count, const char *a,             \
-                                  const char *b, char *c) {                                        \
+  static void name##_columns(const mmci_vectors *x, int64_t count, const char *a, const char *b,   \
+                             char *c) {                                                            \
     number room[MMCI_VECTORS_PACKED / sizeof(number)];                                             \
     for (; count > 0; count--, a += x->a_step, b += x->b_step, c += x->c_step) {                   \
       const number *left = (const number *)(const void *)a,                                        \
                    *right = (const number *)(const void *)b;                                       \
       number *to = (number *)(void *)c;                                                            \
       if (x->n == 1)                                                                               \
-        complex_of_##type(1, x, left, right, to);                                                  \
+        name##_rows(1, x, left, right, to);                                                        \
       else if (x->n == 2)                                                                          \
-        complex_of_##type(2, x, left, pack_complex_##type(2, x, right, room), to);                 \
+        name##_rows(2, x, left, name##_pack(2, x, right, room), to);                               \
       else                                                                                         \
-        complex_of_##type(3, x, left, pack_complex_##type(3, x, right, room), to);                 \
+        name##_rows(3, x, left, name##_pack(3, x, right, room), to);                               \
     }                                                                                              \
   }
 
-COMPLEX_SUMS(float, f32, __m512, __m128, ps, __mmask16)
-COMPLEX_SUMS(double, f64, __m512d, __m128d, pd, __mmask8)
+COLUMNS(sums_f32, float, 1)
+COLUMNS(sums_f64, double, 1)
+COLUMNS(complex_f32, float, 2)
+COLUMNS(complex_f64, double, 2)
+
+/* Which loops compute rows of few terms depends on the shape alone, since their bits do. */
+#define REAL_SUMS(type)                                                                       \
+  static void real_##type(const mmci_vectors *x, int64_t count, const char *a, const char *b, \
+                          char *c) {                                                          \
+    const bool follow = x->n == 1 && x->a_down == x->k && x->c_down == 1 && x->m >= FEW_ROWS; \
+    switch (follow ? x->k : 0) {                                                              \
+      case 2:                                                                                 \
+        few_terms_##type(2, x, count, a, b, c);                                               \
+        break;                                                                                \
+      case 3:                                                                                 \
+        few_terms_##type(3, x, count, a, b, c);                                               \
+        break;                                                                                \
+      case 4:                                                                                 \
+        few_terms_##type(4, x, count, a, b, c);                                               \
+        break;                                                                                \
+      case MOST_FEW:                                                                          \
+        few_terms_##type(MOST_FEW, x, count, a, b, c);                                        \
+        break;                                                                                \
+      default:                                                                                \
+        sums_##type##_columns(x, count, a, b, c);                                             \
+    }                                                                                         \
+  }
+
+REAL_SUMS(f32)
+REAL_SUMS(f64)
 
 #define ROWS_CASE(type, rows)                            \
   case rows:                                             \
@@ -382,8 +361,8 @@ COMPLEX_SUMS(double, f64, __m512d, __m128d, pd, __mmask8)
 LINES(float, f32, __m512, ps, __mmask16)
 LINES(double, f64, __m512d, pd, __mmask8)
 
-const mmci_vectors_fn mmci_vectors_sums_avx512[4] = {sums_f32, sums_f64, complex_sums_f32,
-                                                     complex_sums_f64};
+const mmci_vectors_fn mmci_vectors_sums_avx512[4] = {real_f32, real_f64, complex_f32_columns,
+                                                     complex_f64_columns};
 const mmci_vectors_fn mmci_vectors_lines_avx512[2] = {lines_f32, lines_f64};
 
 #if defined(__clang__)
