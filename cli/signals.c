@@ -4,6 +4,7 @@
 #include "signals.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -86,8 +87,10 @@ static void say(const char *text) {
   (void)written;
 }
 
-/* Handles a read of a page that a file has lost, by whichever thread, even one of the BLAS. */
+/* Handles a read of a page that a file has lost, by whichever thread, even one of the BLAS. Of
+ * several threads the first one tells; the others wait for the end of the process. */
 static void on_lost_page(int number, siginfo_t *info, void *context) {
+  static atomic_flag is_told = ATOMIC_FLAG_INIT;
   (void)context;
   const char *address = info->si_addr, *path = NULL;
   for (int m = 0; m < MAPPED && path == NULL; m++)
@@ -98,6 +101,7 @@ static void on_lost_page(int number, siginfo_t *info, void *context) {
     cli_signals_end(number);
     return;
   }
+  while (atomic_flag_test_and_set(&is_told)) pause();
   cli_temporaries_remove();
   say("mmchain: ");
   say(path != NULL ? path : "a file");
