@@ -261,6 +261,10 @@ double mmci_blas_serial_s(const mmci_gemm *gemm) {
   return 2e-8 + mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / rate;
 }
 
+/* OpenBLAS gives a product of a matrix and a vector to one thread below so many terms, and one of two
+ * matrices up to so many, of complex ones an eighth. */
+enum { SERIAL_GEMV = 9216, SERIAL_GEMM = 64 * 64 * 64, SERIAL_COMPLEX_GEMM = SERIAL_GEMM / 8 };
+
 bool mmci_blas_is_serial(const mmci_gemm *gemm) {
   double terms = (double)gemm->m * (double)gemm->k * (double)gemm->n;
   switch (choose_method(gemm)) {
@@ -272,10 +276,11 @@ bool mmci_blas_is_serial(const mmci_gemm *gemm) {
     case DOT:
     case MATRIX_VECTOR:
     case VECTOR_MATRIX:
-      return terms < 9216; /* this and the next number are OpenBLAS's thresholds */
+      return terms < SERIAL_GEMV;
     case MATRIX_MATRIX:
+      return terms <= (is_real(gemm->dtype) ? SERIAL_GEMM : SERIAL_COMPLEX_GEMM);
     case ORDERED:
-      return terms <= 64 * 64 * 64;
+      return terms <= SERIAL_GEMM;
     default:
       return true;
   }
