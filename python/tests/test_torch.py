@@ -266,8 +266,8 @@ def test_gradients_share_products(make, rng, monkeypatch):
         return real(plan, operands, out, options)
 
     monkeypatch.setattr(_torch, "_direct", counted)
-    # Left to itself, PyTorch multiplies on the CPU.
-    device = "blas" if tensors[0].is_cpu else None
+    # Left to itself, PyTorch multiplies on the CPU, and one call for all on a GPU.
+    device = "blas" if tensors[0].is_cpu else "cuda"
     result = mmchain.multi_dot(tensors, device=device)
     assert products == [2] * (n - 1)
     result.sum().backward()
