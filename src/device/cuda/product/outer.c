@@ -82,7 +82,7 @@ static double tiles_of(double length, double side) {
 }
 
 double mmci_outer_us(const mmci_gemm *gemm) {
-  static const double LAUNCH = 2.8, BYTES_PER_US = 2.7e6, PROCESSORS = 132;
+  static const double LAUNCH = 2.8, MORE_STEPS = 0.8, BYTES_PER_US = 2.7e6, PROCESSORS = 132;
   if (!mmci_outer_supports(gemm)) return (double)NAN;
   /* What a processor is busy with, in microseconds: tiles, lines of A and of B, strips of rows by
    * groups of columns, and words that are written. */
@@ -104,5 +104,5 @@ double mmci_outer_us(const mmci_gemm *gemm) {
                                     units * (UNIT + (gemm->n % 2 != 0 ? ODD_UNIT : 0)))) /
                       PROCESSORS,
                moved = mmci_gemm_bytes(gemm) / BYTES_PER_US;
-  return LAUNCH + cbrt(busy * busy * busy + moved * moved * moved);
+  return LAUNCH + MORE_STEPS * (steps - 1) + cbrt(busy * busy * busy + moved * moved * moved);
 }
