@@ -19,6 +19,7 @@ extern "C" {
 #include "base/half.h"
 #include "device/cuda/product/ordered_complex.h"
 #include "device/cuda/product/outer.h"
+#include "device/cuda/product/vectors.h"
 #include "device/ref/ref_integer.h"
 #include "device/ref/ref_ordered.h"
 }
@@ -157,81 +158,117 @@ static void try_thin(uint64_t seed) {
   check_product(mmci_cuda_thin_product, g, &random, seed);
 }
 
-/* A batch of matrices of 16-bit elements, some elements after each line, matrix and the begin of
- * memory; all between is NaN. */
-struct HalfStack {
+/* A batch of matrices, some elements after each line, matrix and the begin of memory; all between
+ * is NaN. */
+struct Batch {
   mmc_dtype dtype;
   int64_t rows, cols, batch, first;
   mmci_form form;
-  std::vector<uint16_t> all;
+  std::vector<unsigned char> all;
 
-  HalfStack(uint64_t *random, mmc_dtype type, int64_t r, int64_t c, int64_t count,
-            bool may_be_turned)
+  Batch(uint64_t *random, mmc_dtype type, int64_t r, int64_t c, int64_t count, bool may_be_turned)
       : dtype(type), rows(r), cols(c), batch(count), form() {
     const int64_t EVEN[] = {0, 0, 1, 2, 8};
     form.trans = may_be_turned && random_below(random, 2) == 1;
+    form.conj = form.trans && mmci_dtype_is_complex(type) && random_below(random, 2) == 1;
     form.ld = (form.trans ? rows : cols) + EVEN[random_below(random, 5)];
     form.stride = (form.trans ? cols : rows) * form.ld + EVEN[random_below(random, 5)];
     first = EVEN[random_below(random, 5)];
-    all.assign((size_t)(first + batch * form.stride), 0xffff);
+    all.assign((size_t)(first + batch * form.stride) * dtype_facts[dtype].size, 0xff);
   }
-  uint16_t *at(int64_t t, int64_t r, int64_t c) {
+  unsigned char *at(int64_t t, int64_t r, int64_t c) {
     return &all[(size_t)(first + t * form.stride +
-                         (form.trans ? c * form.ld + r : r * form.ld + c))];
+                         (form.trans ? c * form.ld + r : r * form.ld + c)) *
+                dtype_facts[dtype].size];
   }
-  unsigned char *bytes_at(int64_t t, int64_t r, int64_t c) {
-    return reinterpret_cast<unsigned char *>(at(t, r, c));
+  element read(int64_t t, int64_t r, int64_t c) {
+    element value = element_read(dtype, at(t, r, c));
+    if (form.conj) value.im = -value.im;
+    return value;
   }
   void fill(uint64_t *random) {
     for (int64_t t = 0; t < batch; t++)
       for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < cols; c++)
-          element_write(dtype, bytes_at(t, r, c), element{random_unit(random), 0});
+        for (int64_t c = 0; c < cols; c++) {
+          const double re = random_unit(random), im = random_unit(random);
+          element_write(dtype, at(t, r, c), element{re, im});
+        }
   }
 };
+
+/* Compares a batch of products with sums in double precision, and what lies between with what was
+ * there. */
+static void check_batch(mmci_gemm g, bool is_supported, product_kernel multiply, Batch &a, Batch &b,
+                        Batch &c, const char *what, uint64_t seed) {
+  mmci_error error = {};
+  const struct dtype_facts *facts = &dtype_facts[g.dtype];
+  g.a = a.form;
+  g.b = b.form;
+  g.ldc = c.form.ld;
+  g.c_stride = c.form.stride;
+  bool right = is_supported &&
+               multiply(nullptr, &g, a.at(0, 0, 0), b.at(0, 0, 0), c.at(0, 0, 0), &error) == MMC_OK;
+  for (int64_t t = 0; t < g.batch; t++)
+    for (int64_t r = 0; r < g.m; r++)
+      for (int64_t q = 0; q < g.n; q++) {
+        element exact = {0, 0};
+        double sum = 0;
+        for (int64_t d = 0; d < g.k; d++) {
+          const element x = a.read(t, r, d), y = b.read(t, d, q);
+          exact.re += x.re * y.re - x.im * y.im;
+          exact.im += x.re * y.im + x.im * y.re;
+          sum += (fabs(x.re) + fabs(x.im)) * (fabs(y.re) + fabs(y.im));
+        }
+        const element got = c.read(t, r, q);
+        const double limit = facts->sum_epsilon * (8 * sqrt((double)g.k) + 8) * sum + facts->least +
+                             facts->epsilon * (fabs(exact.re) + fabs(exact.im));
+        right = right && fabs(got.re - exact.re) <= limit && fabs(got.im - exact.im) <= limit;
+        memset(c.at(t, r, q), 0xff, facts->size);
+      }
+  for (unsigned char byte : c.all) right = right && byte == 0xff;
+  expect(right, what, g.dtype, g.m, g.k, g.n, seed);
+}
 
 /* Few terms of 16 bits: lines that begin and end anywhere, and tiles of several bands. */
 static void try_outer(uint64_t seed) {
   static const int64_t COLS[] = {1, 7, 8, 9, 16, 31, 64, 65, 128, 129, 136, 255, 256, 257, 300};
   static const int64_t TERMS[] = {1, 2, 3, 7, 8, 15, 16, 17, 24, 31, 32};
   uint64_t random = seed;
-  mmci_error error = {};
   mmci_gemm g = {};
   g.dtype = random_below(&random, 2) == 0 ? MMC_F16 : MMC_BF16;
   g.m = random_below(&random, 9) == 0 ? 300 : 1 + random_below(&random, 40);
   g.n = COLS[random_below(&random, 15)];
   g.k = TERMS[random_below(&random, 11)];
   g.batch = 1 + random_below(&random, 3);
-  HalfStack a(&random, g.dtype, g.m, g.k, g.batch, true),
-      b(&random, g.dtype, g.k, g.n, g.batch, true), c(&random, g.dtype, g.m, g.n, g.batch, false);
+  Batch a(&random, g.dtype, g.m, g.k, g.batch, true), b(&random, g.dtype, g.k, g.n, g.batch, true),
+      c(&random, g.dtype, g.m, g.n, g.batch, false);
   a.fill(&random);
   b.fill(&random);
-  g.a = a.form;
-  g.b = b.form;
-  g.ldc = c.form.ld;
-  g.c_stride = c.form.stride;
-  bool right =
-      mmci_outer_supports(&g) && mmci_cuda_outer_product(nullptr, &g, a.at(0, 0, 0), b.at(0, 0, 0),
-                                                         c.at(0, 0, 0), &error) == MMC_OK;
-  const struct dtype_facts *facts = &dtype_facts[g.dtype];
-  for (int64_t t = 0; t < g.batch; t++)
-    for (int64_t r = 0; r < g.m; r++)
-      for (int64_t q = 0; q < g.n; q++) {
-        double exact = 0, sum = 0;
-        for (int64_t d = 0; d < g.k; d++) {
-          const double x = element_read(g.dtype, a.bytes_at(t, r, d)).re *
-                           element_read(g.dtype, b.bytes_at(t, d, q)).re;
-          exact += x;
-          sum += fabs(x);
-        }
-        const double got = element_read(g.dtype, c.bytes_at(t, r, q)).re;
-        const double limit = facts->sum_epsilon * (8 * sqrt((double)g.k) + 8) * sum + facts->least +
-                             facts->epsilon * fabs(exact);
-        right = right && fabs(got - exact) <= limit;
-        *c.at(t, r, q) = 0xffff;
-      }
-  for (uint16_t element : c.all) right = right && element == 0xffff;
-  expect(right, "a product of few terms", g.dtype, g.m, g.k, g.n, seed);
+  check_batch(g, mmci_outer_supports(&g), mmci_cuda_outer_product, a, b, c,
+              "a product of few terms", seed);
+}
+
+/* Matrices by vectors and vectors by matrices: sums along lines and across them, of one thread and
+ * of many, and tiles of several products. */
+static void try_vectors(uint64_t seed) {
+  static const int64_t SIDES[] = {1, 2, 3, 4, 5, 17, 31, 32, 33, 64, 65, 127, 129, 260};
+  uint64_t random = seed;
+  mmci_gemm g = {};
+  g.dtype = (mmc_dtype)random_below(&random, 4);
+  const int64_t side = SIDES[random_below(&random, 14)];
+  const bool is_row = random_below(&random, 2) == 0;
+  g.m = is_row ? 1 : side;
+  g.n = is_row ? side : 1;
+  g.k = SIDES[random_below(&random, 14)];
+  /* As many sums as a card has threads are shared out otherwise. */
+  g.batch = random_below(&random, 40) == 0 ? 140000 / side + 1 : 1 + random_below(&random, 20);
+  if (g.batch > 100 && g.k > 5) g.k = 1 + g.k % 5;
+  Batch a(&random, g.dtype, g.m, g.k, g.batch, true), b(&random, g.dtype, g.k, g.n, g.batch, true),
+      c(&random, g.dtype, g.m, g.n, g.batch, false);
+  a.fill(&random);
+  b.fill(&random);
+  check_batch(g, mmci_vectors_supports(&g), mmci_cuda_vectors_product, a, b, c,
+              "a batch of vectors", seed);
 }
 
 static uint64_t word_at(const std::vector<unsigned char> &from, int64_t i, size_t size) {
@@ -639,6 +676,7 @@ int main(int argc, char **argv) {
     try_product(seed + (uint64_t)t);
     try_thin(seed + (uint64_t)t);
     if (t % 4 == 0) try_outer(seed + (uint64_t)t);
+    if (t % 2 == 0) try_vectors(seed + (uint64_t)t);
     try_integers(seed + (uint64_t)t);
     try_ordered(seed + (uint64_t)t);
     try_ordered_stacks(seed + (uint64_t)t);

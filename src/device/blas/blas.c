@@ -261,8 +261,8 @@ double mmci_blas_serial_s(const mmci_gemm *gemm) {
   return 2e-8 + mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / rate;
 }
 
-/* OpenBLAS gives a product of a matrix and a vector to one thread below so many terms, and one of two
- * matrices up to so many, of complex ones an eighth. */
+/* OpenBLAS gives a product of a matrix and a vector to one thread below so many terms, and one of
+ * two matrices up to so many, of complex ones an eighth. */
 enum { SERIAL_GEMV = 9216, SERIAL_GEMM = 64 * 64 * 64, SERIAL_COMPLEX_GEMM = SERIAL_GEMM / 8 };
 
 bool mmci_blas_is_serial(const mmci_gemm *gemm) {

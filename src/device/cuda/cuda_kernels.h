@@ -24,6 +24,9 @@ mmc_status mmci_cuda_thin_product(cudaStream_t stream, const mmci_gemm *gemm, co
 /* Computes a product, or a batch, that mmci_outer_supports() takes. */
 mmc_status mmci_cuda_outer_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
                                    const void *b, void *c, mmci_error *error);
+/* Computes a batch that mmci_vectors_supports() takes. */
+mmc_status mmci_cuda_vectors_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
+                                     const void *b, void *c, mmci_error *error);
 /* Enqueues a product of integers modulo a number. */
 mmc_status mmci_cuda_modular_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
                                      const void *b, void *c, mmci_error *error);

@@ -18,6 +18,12 @@ struct mmci_complex {
   Real re, im;
 };
 
+/* A stored element that is aligned as a whole, complex ones too. */
+template <typename Stored>
+struct alignas(sizeof(Stored)) mmci_whole {
+  Stored value;
+};
+
 template <typename Real>
 static __device__ __forceinline__ void mmci_add_product(Real &sum, Real a, Real b) {
   sum += a * b;

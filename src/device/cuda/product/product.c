@@ -7,8 +7,8 @@
  * are small one launch of a kernel for groups. Faithful f32 products that are large enough go to
  * emulated.c as variant 0, f64 ones and integers to residues.c, reproducible ones to ordered.cu and
  * ordered_complex.cu, or where they are large to whole tiles of large_tile.h, which add up in the
- * same order, as kernels for groups do, those of few elements, batches too, to thin.cu, and those
- * of 16 bits and few terms to outer.cu.
+ * same order, as kernels for groups do, those of few elements, batches too, to thin.cu, those of 16
+ * bits and few terms to outer.cu, and batches of vectors to vectors.cu.
  * Products over semirings go to semiring.cu. What cuBLAS cannot say goes to plain.cu.
  */
 #include <inttypes.h>
@@ -30,6 +30,7 @@
 #include "device/cuda/product/outer.h"
 #include "device/cuda/product/sliced_k.h"
 #include "device/cuda/product/thin.h"
+#include "device/cuda/product/vectors.h"
 #include "device/cuda/residues/residues.h"
 
 enum {
@@ -57,6 +58,7 @@ typedef enum kind {
   CUBLAS,
   THIN,
   OUTER,
+  VECTORS,
   CUBLASLT,
   EMULATED,
   RESIDUES,
@@ -187,6 +189,16 @@ typedef struct batch_way {
  * and one in a hundred slower by more than a tenth. */
 static const double OUTER_DOUBT = 0.2;
 
+/* By so much more than is predicted vectors.cu is taken to take, or less: cuBLAS takes what its
+ * model says, but 0.6 of that for long sums and ten times as much and more where an operand is a
+ * conjugate. Of 5337 batches on an H200 4351 go to vectors.cu then, which computes them 2.4 times
+ * as fast in the geomean, and 1 in 50 slower by more than a tenth. */
+static double vectors_doubt(const mmci_gemm *gemm) {
+  enum { FEW_TERMS = 32, MANY_TERMS = 256 };
+  if (mmci_dtype_is_complex(gemm->dtype) && (gemm->a.conj || gemm->b.conj)) return -0.5;
+  return gemm->k <= FEW_TERMS ? 0 : gemm->k <= MANY_TERMS ? 0.2 : 0.6;
+}
+
 /* cuBLAS multiplies a batch of small products as it does large ones. Those of thin.cu and of
  * kernels for groups are taken where they are predicted to take less time by more than predictions
  * are off: of 2296 batches on an H200 (cuBLAS 13.1) these shares leave 1 in 100 a tenth slower. A
@@ -197,17 +209,23 @@ static batch_way choose_batch(const mmci_device *device, const mmci_gemm *gemm) 
   const double cublas_s =
       1e-6 * mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), gemm);
   const double thin_s = 1e-6 * mmci_thin_batch_us(gemm), doubt = group_doubt(device, gemm),
-               group_s = group_seconds(device, gemm), outer_s = outer_seconds(device, gemm);
-  const double least_s =
-      fmin(fmin(cublas_s, thin_s * (1 + THIN_DOUBT)), outer_s * (1 + OUTER_DOUBT));
+               group_s = group_seconds(device, gemm), outer_s = outer_seconds(device, gemm),
+               vectors_s = 1e-6 * mmci_vectors_us(gemm),
+               vectors_most_s = vectors_s * (1 + vectors_doubt(gemm));
+  const double least_s = fmin(fmin(cublas_s, thin_s * (1 + THIN_DOUBT)),
+                              fmin(outer_s * (1 + OUTER_DOUBT), vectors_most_s));
   if (group_s * (1 + doubt + MORE_DOUBT) < least_s)
     return (batch_way){GROUP, group_s * (1 + doubt)};
   /* cuBLAS takes up to five times what its model says for long sums that are one element each: of
    * 41 such batches thin.cu was the slower one once, by 4 %, and faster by 1.9 in the geomean. */
-  const bool is_dot = gemm->m == 1 && gemm->n == 1 && gemm->k >= DOT_TERMS && isfinite(thin_s);
+  const bool is_dot = gemm->m == 1 && gemm->n == 1 && gemm->k >= DOT_TERMS,
+             is_less = !(thin_s * (1 + THIN_DOUBT) <= vectors_most_s);
   if (outer_s * (1 + OUTER_DOUBT) <= least_s) return (batch_way){OUTER, outer_s};
-  return is_dot || thin_s * (1 + THIN_DOUBT) < cublas_s ? (batch_way){THIN, thin_s}
-                                                        : (batch_way){CUBLAS_BATCH, cublas_s};
+  if (isfinite(vectors_s) && is_less && (is_dot || vectors_most_s <= least_s))
+    return (batch_way){VECTORS, vectors_s};
+  return isfinite(thin_s) && (is_dot || thin_s * (1 + THIN_DOUBT) < cublas_s)
+             ? (batch_way){THIN, thin_s}
+             : (batch_way){CUBLAS_BATCH, cublas_s};
 }
 
 static bool is_same_form(const mmci_form *x, const mmci_form *y) {
@@ -390,6 +408,8 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       return "thin";
     case OUTER:
       return "outer";
+    case VECTORS:
+      return "vectors";
     case CHECKED:
       return "checked";
     case ORDERED:
@@ -492,7 +512,8 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
                                           .bytes = mmci_cuda_workspace_bytes(device)};
     return mmci_cuda_semiring_seconds(gemm, &room);
   }
-  const bool is_small = kernel.kind == GROUP || kernel.kind == THIN || kernel.kind == OUTER;
+  const bool is_small =
+      kernel.kind == GROUP || kernel.kind == THIN || kernel.kind == OUTER || kernel.kind == VECTORS;
   if (is_small && is_batch(&plain)) return way_of_batch(device, &plain).seconds;
   if (kernel.kind == OUTER) return outer_seconds(device, &plain);
   if (kernel.kind == THIN) return 1e-6 * mmci_thin_us(&plain);
@@ -832,6 +853,8 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
       return mmci_cuda_thin_product(queue->stream, &kernel->gemm, a, b, c, error);
     case OUTER:
       return mmci_cuda_outer_product(queue->stream, &kernel->gemm, a, b, c, error);
+    case VECTORS:
+      return mmci_cuda_vectors_product(queue->stream, &kernel->gemm, a, b, c, error);
     case ZEROS:
     case PLAIN:
       return mmci_cuda_plain_product(queue->stream, &kernel->gemm, a, b, c, error);

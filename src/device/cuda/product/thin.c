@@ -127,12 +127,20 @@ static const batch_thin BATCHES[] = {
                   {1.7, 0.148, 1.32e-4, 3.93e-4, 0, 9.03e-5}},
 };
 
+/* Says whether a vector is multiplied by a matrix whose lines lie across its sums, of which there
+ * are more than a few: such batches take twice what the others do. */
+static bool is_wide_across(const mmci_gemm *gemm) {
+  enum { FEW_SUMS = 12 };
+  return (gemm->m == 1 || gemm->n == 1) && gemm->m * gemm->n > FEW_SUMS &&
+         (gemm->n == 1 ? gemm->a.trans : !gemm->b.trans);
+}
+
 double mmci_thin_batch_us(const mmci_gemm *gemm) {
   enum { MOST_SIDE = 128, MOST_TERMS = 3000, MOST_BATCH = 65535 };
   static const double MOST_WORK = 2e7, BYTES_PER_US = 4e6;
   const bool is_known = (size_t)gemm->dtype < sizeof BATCHES / sizeof *BATCHES &&
                         gemm->m <= MOST_SIDE && gemm->n <= MOST_SIDE && gemm->k <= MOST_TERMS &&
-                        gemm->batch <= MOST_BATCH;
+                        gemm->batch <= MOST_BATCH && !is_wide_across(gemm);
   const double k = (double)gemm->k, batch = (double)gemm->batch, blocks = tiles_of(gemm) * batch;
   if (!is_known || blocks * k > MOST_WORK) return (double)NAN;
   const batch_shape *s =

@@ -30,12 +30,6 @@ struct Lines {
   bool conj;
 };
 
-/* Whole elements are aligned, complex ones too. */
-template <typename Stored>
-struct alignas(sizeof(Stored)) Whole {
-  Stored value;
-};
-
 struct Thin {
   int64_t m, k, n, ldc, c_stride, tiles_across;
   bool accumulate;
@@ -93,8 +87,10 @@ __global__ void __launch_bounds__(MOST_WARPS *WARP)
   const int64_t tile = blockIdx.x % (uint64_t)s.tiles_across,
                 first_row = blockIdx.x / (uint64_t)s.tiles_across * ROWS, first_col = tile * COLS,
                 product = blockIdx.y;
-  const Whole<Stored> *left = static_cast<const Whole<Stored> *>(a.data) + product * a.stride,
-                      *right = static_cast<const Whole<Stored> *>(b.data) + product * b.stride;
+  const mmci_whole<Stored> *left =
+                               static_cast<const mmci_whole<Stored> *>(a.data) + product * a.stride,
+                           *right =
+                               static_cast<const mmci_whole<Stored> *>(b.data) + product * b.stride;
   int64_t row_at[ROWS], col_at[COLS];
   /* What lies beyond C's edge is computed of its last row or column, and not stored. */
 #pragma unroll
@@ -115,7 +111,7 @@ __global__ void __launch_bounds__(MOST_WARPS *WARP)
     for (int t = 0; t < AT_ONCE; t++) {
       const int64_t k = first + t * (int64_t)blockDim.x;
       if (k < s.k) {
-        const Whole<Stored> *x = left + k * a.along, *y = right + k * b.along;
+        const mmci_whole<Stored> *x = left + k * a.along, *y = right + k * b.along;
 #pragma unroll
         for (int p = 0; p < ROWS; p++) row[t][p] = Element::read(x[row_at[p]].value, a.conj);
 #pragma unroll

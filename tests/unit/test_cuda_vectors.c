@@ -1,0 +1,101 @@
+/* test_cuda_vectors.c: which batches of vectors a GPU's kernel for them takes, how it shares them
+ * out and what it is predicted to take. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include "device/cuda/product/vectors.h"
+
+static mmci_gemm product(mmc_dtype dtype, int64_t m, int64_t k, int64_t n, int64_t batch) {
+  mmci_gemm gemm = mmci_gemm_tight(dtype, MMCI_NATIVE, m, k, n, MMC_OP_N, MMC_OP_N);
+  if (batch > 1) mmci_gemm_spread(&gemm, batch);
+  return gemm;
+}
+
+static void batches_of_vectors_are_supported(void **state) {
+  (void)state;
+  mmci_gemm gemm = product(MMC_F32, 300, 8, 1, 100);
+  assert_true(mmci_vectors_supports(&gemm));
+  gemm.accumulate = true;
+  assert_false(mmci_vectors_supports(&gemm));
+  gemm.accumulate = false;
+  gemm.b.gathered = true;
+  assert_false(mmci_vectors_supports(&gemm));
+  gemm = product(MMC_C128, 1, 300, 8, 100);
+  assert_true(mmci_vectors_supports(&gemm));
+  gemm = product(MMC_F32, 300, 8, 2, 100);
+  assert_false(mmci_vectors_supports(&gemm));
+  assert_true(isnan(mmci_vectors_us(&gemm)));
+  gemm = product(MMC_F16, 300, 8, 1, 100);
+  assert_false(mmci_vectors_supports(&gemm));
+  gemm = product(MMC_F32, 300, 0, 1, 100);
+  assert_false(mmci_vectors_supports(&gemm));
+  gemm = product(MMC_F32, 1 << 20, 8, 1, 1 << 20); /* more sums than have a number */
+  assert_false(mmci_vectors_supports(&gemm));
+  gemm = product(MMC_F32, 1, 1 << 20, 1 << 20, 2); /* terms that are too far apart */
+  assert_false(mmci_vectors_supports(&gemm));
+}
+
+/* All sums are some thread's, and no block has more threads than there are. */
+static void cuts_cover(void **state) {
+  static const int64_t SIDES[] = {1, 2, 3, 7, 32, 33, 64, 127, 128, 129, 500, 513, 3000},
+                       BATCHES[] = {1, 2, 17, 1000, 100000};
+  static const mmc_dtype DTYPES[] = {MMC_F32, MMC_F64, MMC_C64, MMC_C128};
+  enum { SIDE_COUNT = sizeof SIDES / sizeof *SIDES, THREADS = MMCI_VECTORS_THREADS };
+  (void)state;
+  for (int d = 0; d < 4; d++)
+    for (int o = 0; o < SIDE_COUNT; o++)
+      for (int k = 0; k < SIDE_COUNT; k++)
+        for (int b = 0; b < 5; b++)
+          for (int is_row = 0; is_row < 2; is_row++)
+            for (int trans = 0; trans < 2; trans++) {
+              mmci_gemm gemm = product(DTYPES[d], is_row ? 1 : SIDES[o], SIDES[k],
+                                       is_row ? SIDES[o] : 1, BATCHES[b]);
+              mmci_form *matrix = is_row ? &gemm.b : &gemm.a;
+              matrix->trans = trans;
+              matrix->ld = is_row == trans ? SIDES[k] : SIDES[o];
+              assert_true(mmci_vectors_supports(&gemm));
+              const mmci_vectors_cut x = mmci_vectors_cut_of(&gemm);
+              assert_int_equal(x.outs, SIDES[o]);
+              assert_int_equal(x.terms, SIDES[k]);
+              assert_int_equal(x.along, SIDES[o] == 1 || is_row == trans);
+              assert_in_range(x.each, 1, 4);
+              if (x.along) {
+                const int64_t sums = THREADS / x.lanes * x.each, all = x.outs * x.products;
+                assert_true(x.lanes >= 1 && x.lanes <= 32 && (x.lanes & (x.lanes - 1)) == 0);
+                assert_true(x.blocks * sums >= all && (x.blocks - 1) * sums < all);
+              } else {
+                const int64_t cols = (int64_t)x.across * x.each, threads = x.across * x.shares,
+                              tiles = (x.outs + cols - 1) / cols, together = THREADS / threads;
+                assert_in_range(threads, 1, THREADS);
+                assert_in_range(x.shares, 1, x.terms);
+                assert_int_equal(x.blocks, (x.products + together - 1) / together * tiles);
+              }
+            }
+}
+
+static void more_work_takes_longer(void **state) {
+  (void)state;
+  const mmci_gemm little = product(MMC_F32, 300, 80, 1, 1000),
+                  wide = product(MMC_F32, 3000, 80, 1, 1000),
+                  many = product(MMC_F32, 300, 80, 1, 10000),
+                  deep = product(MMC_F32, 1, 3000, 60, 2), flat = product(MMC_F32, 1, 300, 60, 2);
+  assert_true(mmci_vectors_us(&little) > 2);
+  assert_true(mmci_vectors_us(&wide) > 5 * mmci_vectors_us(&little));
+  assert_true(mmci_vectors_us(&many) > 5 * mmci_vectors_us(&little));
+  assert_true(mmci_vectors_us(&deep) > 2 * mmci_vectors_us(&flat));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(batches_of_vectors_are_supported),
+      cmocka_unit_test(cuts_cover),
+      cmocka_unit_test(more_work_takes_longer),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
