@@ -77,8 +77,11 @@ static void matrix_fill(matrix *x, faithful_data data, bool across, uint64_t *ra
     }
 }
 
+/* A copy of pageable memory may return before it is done, and the stream of products does not wait.
+ */
 static bool matrix_up(const matrix *x) {
-  return cuda_ok(cudaMemcpy(x->device, x->host, x->bytes, cudaMemcpyHostToDevice), "upload");
+  return cuda_ok(cudaMemcpy(x->device, x->host, x->bytes, cudaMemcpyHostToDevice), "upload") &&
+         cuda_ok(cudaStreamSynchronize(cudaStreamLegacy), "the upload ends");
 }
 
 static bool matrix_down(const matrix *x, float *to) {
@@ -522,6 +525,7 @@ static double *widen(const matrix *x, bool absolute) {
   const size_t bytes = (size_t)(x->rows * x->cols) * sizeof *host;
   if (cuda_ok(cudaMalloc((void **)&device, bytes), "cudaMalloc"))
     cuda_ok(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice), "upload");
+  cuda_ok(cudaStreamSynchronize(cudaStreamLegacy), "the upload ends");
   free(host);
   return device;
 }

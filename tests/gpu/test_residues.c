@@ -57,8 +57,11 @@ static void matrix_destroy(matrix *x) {
   cuda_ok(cudaFree(x->device), "cudaFree");
 }
 
+/* A copy of pageable memory may return before it is done, and the stream of products does not wait.
+ */
 static bool matrix_up(const matrix *x) {
-  return cuda_ok(cudaMemcpy(x->device, x->host, x->bytes, cudaMemcpyHostToDevice), "upload");
+  return cuda_ok(cudaMemcpy(x->device, x->host, x->bytes, cudaMemcpyHostToDevice), "upload") &&
+         cuda_ok(cudaStreamSynchronize(cudaStreamLegacy), "the upload ends");
 }
 
 /* Fills it with bits, so many of them, of both signs. */
@@ -799,7 +802,7 @@ static void test_graph(const bench *with, mmc_dtype dtype, uint64_t *random) {
     cuda_ok(cudaStreamEndCapture(with->stream, &graph), "captured");
     cuda_ok(cudaGraphInstantiate(&ready, graph, 0), "instantiate");
     for (int i = 0; i < 2; i++) {
-      cuda_ok(cudaMemset(t.c.device, 0xff, t.c.bytes), "memset");
+      cuda_ok(cudaMemsetAsync(t.c.device, 0xff, t.c.bytes, with->stream), "memset");
       cuda_ok(cudaGraphLaunch(ready, with->stream), "launch");
       cuda_ok(cudaStreamSynchronize(with->stream), "a graph ends");
       cuda_ok(cudaMemcpy(again, t.c.device, t.c.bytes, cudaMemcpyDeviceToHost), "download");
