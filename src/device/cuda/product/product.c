@@ -191,30 +191,32 @@ static const double OUTER_DOUBT = 0.2;
 
 /* By so much more than is predicted vectors.cu is taken to take, or less: cuBLAS takes what its
  * model says, but 0.6 of that for long sums and ten times as much and more where an operand is a
- * conjugate. Of 5337 batches on an H200 4351 go to vectors.cu then, which computes them 2.4 times
- * as fast in the geomean, and 1 in 50 slower by more than a tenth. */
+ * conjugate. Of 5337 batches on an H200 4078 go to vectors.cu then, which computes them 2.5 times
+ * as fast in the geomean, and 1 in 60 slower by more than a tenth. */
 static double vectors_doubt(const mmci_gemm *gemm) {
   enum { FEW_TERMS = 32, MANY_TERMS = 256 };
   if (mmci_dtype_is_complex(gemm->dtype) && (gemm->a.conj || gemm->b.conj)) return -0.5;
-  return gemm->k <= FEW_TERMS ? 0 : gemm->k <= MANY_TERMS ? 0.2 : 0.6;
+  return gemm->k <= FEW_TERMS ? 0.1 : gemm->k <= MANY_TERMS ? 0.2 : 0.6;
 }
 
 /* cuBLAS multiplies a batch of small products as it does large ones. Those of thin.cu and of
  * kernels for groups are taken where they are predicted to take less time by more than predictions
  * are off: of 2296 batches on an H200 (cuBLAS 13.1) these shares leave 1 in 100 a tenth slower. A
- * kernel for groups is said to take as much longer as it may, as groups of more products are. */
+ * kernel for groups is said to take as much longer as it may, as groups of more products are, and
+ * gives way to vectors.cu where that is predicted to take less by another fifth. */
 static batch_way choose_batch(const mmci_device *device, const mmci_gemm *gemm) {
   enum { DOT_TERMS = 64 };
-  static const double THIN_DOUBT = 0.25, MORE_DOUBT = 0.15;
+  static const double THIN_DOUBT = 0.25, MORE_DOUBT = 0.15, GROUP_DOUBT = 0.2;
   const double cublas_s =
       1e-6 * mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), gemm);
   const double thin_s = 1e-6 * mmci_thin_batch_us(gemm), doubt = group_doubt(device, gemm),
                group_s = group_seconds(device, gemm), outer_s = outer_seconds(device, gemm),
                vectors_s = 1e-6 * mmci_vectors_us(gemm),
                vectors_most_s = vectors_s * (1 + vectors_doubt(gemm));
-  const double least_s = fmin(fmin(cublas_s, thin_s * (1 + THIN_DOUBT)),
-                              fmin(outer_s * (1 + OUTER_DOUBT), vectors_most_s));
-  if (group_s * (1 + doubt + MORE_DOUBT) < least_s)
+  const double least_s =
+      fmin(fmin(cublas_s, thin_s * (1 + THIN_DOUBT)), outer_s * (1 + OUTER_DOUBT));
+  if (group_s * (1 + doubt + MORE_DOUBT) < least_s &&
+      !(vectors_s * (1 + GROUP_DOUBT) < group_s * (1 + doubt)))
     return (batch_way){GROUP, group_s * (1 + doubt)};
   /* cuBLAS takes up to five times what its model says for long sums that are one element each: of
    * 41 such batches thin.cu was the slower one once, by 4 %, and faster by 1.9 in the geomean. */

@@ -92,8 +92,9 @@ static double rounds_of(const mmci_vectors_cut *x, int bytes) {
   enum { FEW = 4, TOGETHER = 64 };
   const int64_t most = TOGETHER / bytes / x->each, many = most > FEW ? most : FEW,
                 threads = x->along ? x->lanes : x->shares,
-                terms = (x->terms + threads - 1) / threads;
-  return (double)(terms / many + (terms % many + FEW - 1) / FEW);
+                terms = (x->terms + threads - 1) / threads,
+                rounds = terms / many + (terms % many + FEW - 1) / FEW;
+  return (double)rounds;
 }
 
 /* A batch takes launch + the cube root of the sum of cubes of what one sum waits for, round (reads
