@@ -3,10 +3,11 @@
  * block, or several, of its own there.
  *
  * Layout any forms and leading dimensions; lines are read as they lie
- * Launch a 1-D grid of 256 threads. Along lines, groups of lanes have a sum each, whatever product
- * it is of; across them, a block has tiles of one or several products Order a thread's terms from
- * the first to the last, then threads by halves (along) or in turn: the same in every run Traffic
- * each matrix once, the vector once for every line, mostly from caches */
+ * Launch a 1-D grid of 256 threads. Along lines, groups of lanes have sums, whatever products these
+ *   are of; across them, a block has a tile of a product, or tiles of several
+ * Order a thread's terms from the first to the last, then threads by halves (along) or in turn
+ *   (across): the same in every run
+ * Traffic each matrix once, the vector once for every line, mostly from caches */
 extern "C" {
 #include "base/status.h"
 }
