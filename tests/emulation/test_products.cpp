@@ -196,17 +196,21 @@ struct Batch {
   }
 };
 
-/* Compares a batch of products with sums in double precision, and what lies between with what was
- * there. */
-static void check_batch(mmci_gemm g, bool is_supported, product_kernel multiply, Batch &a, Batch &b,
-                        Batch &c, const char *what, uint64_t seed) {
+/* Draws the forms and elements of a batch of this dtype and these sizes, and compares what the
+ * kernel makes of it with sums in double precision, and what lies between with what was there. */
+static void check_batch(bool (*supports)(const mmci_gemm *), product_kernel multiply, mmci_gemm g,
+                        uint64_t *random, const char *what, uint64_t seed) {
   mmci_error error = {};
   const struct dtype_facts *facts = &dtype_facts[g.dtype];
+  Batch a(random, g.dtype, g.m, g.k, g.batch, true), b(random, g.dtype, g.k, g.n, g.batch, true),
+      c(random, g.dtype, g.m, g.n, g.batch, false);
+  a.fill(random);
+  b.fill(random);
   g.a = a.form;
   g.b = b.form;
   g.ldc = c.form.ld;
   g.c_stride = c.form.stride;
-  bool right = is_supported &&
+  bool right = supports(&g) &&
                multiply(nullptr, &g, a.at(0, 0, 0), b.at(0, 0, 0), c.at(0, 0, 0), &error) == MMC_OK;
   for (int64_t t = 0; t < g.batch; t++)
     for (int64_t r = 0; r < g.m; r++)
@@ -240,12 +244,8 @@ static void try_outer(uint64_t seed) {
   g.n = COLS[random_below(&random, 15)];
   g.k = TERMS[random_below(&random, 11)];
   g.batch = 1 + random_below(&random, 3);
-  Batch a(&random, g.dtype, g.m, g.k, g.batch, true), b(&random, g.dtype, g.k, g.n, g.batch, true),
-      c(&random, g.dtype, g.m, g.n, g.batch, false);
-  a.fill(&random);
-  b.fill(&random);
-  check_batch(g, mmci_outer_supports(&g), mmci_cuda_outer_product, a, b, c,
-              "a product of few terms", seed);
+  check_batch(mmci_outer_supports, mmci_cuda_outer_product, g, &random, "a product of few terms",
+              seed);
 }
 
 /* Matrices by vectors and vectors by matrices: sums along lines and across them, of one thread and
@@ -263,12 +263,8 @@ static void try_vectors(uint64_t seed) {
   /* As many sums as a card has threads are shared out otherwise. */
   g.batch = random_below(&random, 40) == 0 ? 140000 / side + 1 : 1 + random_below(&random, 20);
   if (g.batch > 100 && g.k > 5) g.k = 1 + g.k % 5;
-  Batch a(&random, g.dtype, g.m, g.k, g.batch, true), b(&random, g.dtype, g.k, g.n, g.batch, true),
-      c(&random, g.dtype, g.m, g.n, g.batch, false);
-  a.fill(&random);
-  b.fill(&random);
-  check_batch(g, mmci_vectors_supports(&g), mmci_cuda_vectors_product, a, b, c,
-              "a batch of vectors", seed);
+  check_batch(mmci_vectors_supports, mmci_cuda_vectors_product, g, &random, "a batch of vectors",
+              seed);
 }
 
 static uint64_t word_at(const std::vector<unsigned char> &from, int64_t i, size_t size) {

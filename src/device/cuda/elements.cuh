@@ -47,6 +47,17 @@ static __device__ __forceinline__ mmci_complex<Real> mmci_add(mmci_complex<Real>
   return {a.re + b.re, a.im + b.im};
 }
 
+/* Returns a value of the lane so many bits away, of which all of the warp ask. */
+template <typename Real>
+static __device__ __forceinline__ Real mmci_from_lane(Real value, int bits) {
+  return __shfl_xor_sync(0xffffffffu, value, bits);
+}
+template <typename Real>
+static __device__ __forceinline__ mmci_complex<Real> mmci_from_lane(mmci_complex<Real> value,
+                                                                    int bits) {
+  return {mmci_from_lane(value.re, bits), mmci_from_lane(value.im, bits)};
+}
+
 /* A term of a sum as reproducible sums have it, where nothing is turned: multiplied and added with
  * one rounding, of complex numbers one after the other. */
 static __device__ __forceinline__ void mmci_fuse_product(float &sum, float a, float b) {

@@ -35,16 +35,6 @@ struct Thin {
   bool accumulate;
 };
 
-/* Returns a value of the lane so many bits away. */
-template <typename Real>
-static __device__ __forceinline__ Real from_lane(Real value, int bits) {
-  return __shfl_xor_sync(0xffffffffu, value, bits);
-}
-template <typename Real>
-static __device__ __forceinline__ mmci_complex<Real> from_lane(mmci_complex<Real> value, int bits) {
-  return {from_lane(value.re, bits), from_lane(value.im, bits)};
-}
-
 /* Gives one half of 2 HALF sums to one half of the lanes and the other to the other, then goes on
  * with those that are left. */
 template <int COUNT, int HALF, typename Sum>
@@ -55,7 +45,7 @@ static __device__ __forceinline__ void halve(Sum *sums, int lane) {
 #pragma unroll
     for (int i = 0; i < HALF; i++) {
       const Sum keep = upper ? sums[i + HALF] : sums[i], give = upper ? sums[i] : sums[i + HALF];
-      sums[i] = mmci_add(keep, from_lane(give, bit));
+      sums[i] = mmci_add(keep, mmci_from_lane(give, bit));
     }
     halve<COUNT, HALF / 2>(sums, lane);
   }
@@ -67,7 +57,7 @@ static __device__ __forceinline__ void add_lanes(Sum *sums, int lane) {
   halve<COUNT, COUNT / 2>(sums, lane);
 #pragma unroll
   for (int bit = WARP / COUNT / 2; bit >= 1; bit /= 2)
-    sums[0] = mmci_add(sums[0], from_lane(sums[0], bit));
+    sums[0] = mmci_add(sums[0], mmci_from_lane(sums[0], bit));
 }
 
 template <typename Element, int ROWS, int COLS>

@@ -52,16 +52,6 @@ struct Vectors {
   uint32_t together;                     /* across: products of a block */
 };
 
-/* Returns a value of the lane so many bits away. */
-template <typename Real>
-__device__ __forceinline__ Real from_lane(Real value, int bits) {
-  return __shfl_xor_sync(0xffffffffu, value, bits);
-}
-template <typename Real>
-__device__ __forceinline__ mmci_complex<Real> from_lane(mmci_complex<Real> value, int bits) {
-  return {from_lane(value.re, bits), from_lane(value.im, bits)};
-}
-
 /* Terms of each sum that a thread reads together, where it has so many: some 64 bytes of all sums,
  * without which memory is waited for. The last ones are read FEW at a time. */
 enum { FEW = 4 };
@@ -143,7 +133,7 @@ __global__ void __launch_bounds__(THREADS) sum_along(const __grid_constant__ Vec
   for (int i = 0; i < LINES; i++) {
 #pragma unroll
     for (int bit = LANES / 2; bit >= 1; bit /= 2)
-      mine.sums[i] = mmci_add(mine.sums[i], from_lane(mine.sums[i], bit));
+      mine.sums[i] = mmci_add(mine.sums[i], mmci_from_lane(mine.sums[i], bit));
     if (lane == 0 && number + i * GROUPS < all) to[i]->value = Element::write(mine.sums[i]);
   }
 }
