@@ -9,7 +9,7 @@ import glob
 import os
 import sys
 from importlib.util import find_spec
-from typing import Optional
+from typing import Dict, Optional
 
 
 def _folder_of(package: str) -> Optional[str]:
@@ -34,6 +34,13 @@ def _openblas() -> Optional[str]:
     return None
 
 
+def _add_folder(environment: Dict[str, str], folder: str) -> None:
+    """Lets the program find what lies beside an OpenBLAS: until NumPy 1.26 that has no path to it."""
+    if glob.glob(os.path.join(glob.escape(folder), "libgfortran*")):
+        known = environment.get("LD_LIBRARY_PATH")
+        environment["LD_LIBRARY_PATH"] = f"{folder}:{known}" if known else folder
+
+
 def main() -> None:
     """Becomes the program, with the arguments of this process."""
     here = os.path.dirname(os.path.abspath(__file__))
@@ -44,6 +51,7 @@ def main() -> None:
         openblas = _openblas()
         if openblas is not None:
             environment["MMCHAIN_BLAS"] = openblas
+            _add_folder(environment, os.path.dirname(openblas))
     if "MMCHAIN_MODULE_DIR" not in environment and glob.glob(os.path.join(package, "mmchain-*.so")):
         environment["MMCHAIN_MODULE_DIR"] = package
     try:

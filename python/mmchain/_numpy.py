@@ -90,7 +90,7 @@ def multiply_otherwise(
     arrays = [np.asanyarray(array) for array in arrays]
     chain = _shapes.check([array.shape for array in arrays])
     dtype = np.result_type(*arrays)
-    if dtype.char in _direct or dtype.kind in "iu":
+    if not dtype.isnative and (dtype.char in _direct or dtype.kind in "iu"):
         dtype = dtype.newbyteorder("=")
     if not _is_direct(arrays, dtype):
         raise TypeError(f"arrays: expected NumPy's, of numbers or bool, got {dtype}")
@@ -185,7 +185,7 @@ def multiply(
             _shapes.expect_own(precision)
         return theirs(arrays, out=out)
     dtype = _dtype_for(plan, arrays)
-    if dtype.char in _direct or dtype.kind in "iu":
+    if not dtype.isnative and (dtype.char in _direct or dtype.kind in "iu"):
         dtype = dtype.newbyteorder("=")
     mixed = dtype.kind in "biu" and plan is None and any(array.dtype != dtype for array in arrays)
     if _is_direct(arrays, dtype) and not mixed:

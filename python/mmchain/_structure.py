@@ -348,7 +348,12 @@ class _Item(NamedTuple):
 
 
 def is_structured(items: Any) -> bool:
-    return isinstance(items, (list, tuple)) and any(isinstance(x, (Factor, Group, LowRank)) for x in items)
+    if not isinstance(items, (list, tuple)):
+        return False
+    for item in items:
+        if isinstance(item, (Factor, Group, LowRank)):
+            return True
+    return False
 
 
 def _flat(items: Sequence[Any]) -> Iterator[_Item]:

@@ -420,6 +420,8 @@ def multiply(
             return _direct(plan, tensors, out, options)
         if not by_own and tensors[0].is_cpu and dtype in _plain_on_cpu and device in (None, "cpu"):
             return _in_order(plan, chain, tensors, torch.matmul)
+        if plan is not None:  # each product is planned by itself, for what the plan is for
+            options = (plan._arguments[1], device, precision)
         return _in_order(plan, chain, tensors, lambda a, b: _Product.apply(a, b, options))
     if dtype.is_floating_point or dtype.is_complex:
         _shapes.expect_own(precision)

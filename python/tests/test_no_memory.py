@@ -1,6 +1,9 @@
 """Every allocation of Python's fails once: what is asked for is right, or MemoryError is raised."""
 
+import functools
 import gc
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -83,9 +86,45 @@ WORK = {
 QUIET = 60
 
 
+# CPython 3.12 and 3.13 crash themselves where a generator is refused its memory.
+_GENERATORS = """
+import _testcapi
+
+
+def given(count):
+    every = [x for x in range(3)]
+    return all(type(x) is int for x in every)
+
+
+def refused(depth, number):
+    if depth > 0:
+        return refused(depth - 1, number)
+    _testcapi.set_nomemory(number, number + 1)
+    try:
+        given(number)
+    except MemoryError as error:
+        return error
+    finally:
+        _testcapi.remove_mem_hooks()
+
+
+for depth in range(0, 30, 3):
+    for number in range(1, 100):
+        error = refused(depth, number)
+        error = None
+"""
+
+
+@functools.lru_cache(None)
+def generators_survive():
+    return subprocess.run([sys.executable, "-c", _GENERATORS], capture_output=True).returncode == 0
+
+
 @pytest.mark.parametrize("name", WORK)
 def test_each_allocation(name):
     """The extension may also leave the work to Python's code, by NotImplemented."""
+    if (name.startswith("multi_dot ") or name == "plan") and not generators_survive():
+        pytest.skip("this CPython crashes where a generator is refused its memory")
     work = WORK[name]
     expected = work()
     assert expected is not NotImplemented

@@ -778,6 +778,24 @@ def test_many_small_matrices_of_a_stack(make, device):
     assert (slope - want).abs().max() <= 1e-12 * want.abs().max()
 
 
+@pytest.mark.parametrize("objective", ["time", "flops", "energy", "traffic"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex64])
+def test_gradients_by_a_plan(make, device, dtype, objective):
+    """A plan for one objective multiplies what wants gradients, as it multiplies what does not."""
+    factors = make([5, 4, 6, 3], dtype, requires_grad=True)
+    try:
+        plan = mmchain.plan(factors, objective=objective)
+    except ValueError as error:  # joules are known of some devices alone
+        assert objective == "energy" and "energy" in str(error)
+        return
+    result = plan.execute(factors)
+    check(result, factors)
+    slopes = torch.autograd.grad(result.abs().sum(), factors)
+    expected = torch.autograd.grad(torch.linalg.multi_dot(factors).abs().sum(), factors)
+    for made, want in zip(slopes, expected):
+        torch.testing.assert_close(made, want, rtol=2e-2, atol=2e-2)
+
+
 def test_nan_is_in_the_gradients_of_other_factors(make):
     """The gradient of a factor does not depend on it, and those of all others do."""
     factors = make([5] * 31)
@@ -797,10 +815,11 @@ def test_gradients_of_gradients_of_many(make):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_zeros_without_memory(make, dtype, count):
     """PyTorch keeps some zeros lazily, as those of gradients of gradients of abs()."""
-    zeros = torch._efficientzerotensor((4, 4), dtype=dtype)
-    factors = make([4] * count, dtype)
-    assert torch.equal(mmchain.multi_dot([*factors, zeros]), torch.zeros(4, 4, dtype=dtype))
-    assert torch.equal(mmchain.plan([zeros, zeros]).execute([zeros, zeros]), torch.zeros(4, 4, dtype=dtype))
+    factors = [factor / 4 for factor in make([4] * (count + 1), dtype)]
+    nothing = torch.zeros_like(factors[0])
+    zeros = torch._efficientzerotensor((4, 4), dtype=dtype, device=nothing.device)
+    assert torch.equal(mmchain.multi_dot([*factors, zeros]), nothing)
+    assert torch.equal(mmchain.plan([zeros, zeros]).execute([zeros, zeros]), nothing)
     for factor in factors:
         factor.requires_grad_()
     product = mmchain.multi_dot(factors)
