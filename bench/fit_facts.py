@@ -25,6 +25,7 @@ RINGS = "chain in rings"
 SINGLE, SPINES, SQUARES = "chain alone", "chain in spines", "chain of equal squares"
 LEAST, MOST = 1e-8, 1e10
 HANDED_US = 3.5e-5  # of model.c
+MANY, MANY_EACH, MANY_OF = 1 << 21, 32, ("f64", "c128")  # of model.h, and what cuBLAS has other kernels for
 
 
 def descend(loss, start, bounds, halvings=9):
@@ -259,9 +260,12 @@ def product_rows(line):
 
 
 def product_class(dtype, row):
-    m, k, n = row[:3]
+    m, k, n, batch = row[:4]
     if m == 1 or n == 1:
         return "vector"
+    if dtype in MANY_OF:
+        is_many = batch > 1 and m * k * n >= MANY_EACH and m * k * n * batch >= MANY
+        return "many" if is_many else "matrix"
     word = 16 // BYTES[dtype]
     if word > 1 and k % word == 0 and n % word == 0:
         return "whole_words"
@@ -281,9 +285,10 @@ def parts_of(dtype, lines):
         for row in product_rows(line):
             parts.setdefault(product_class(dtype, row), (Products, []))[1].append(row)
         for name, (part, kernel) in GROUPS.items():
-            if kernel in line["groups"]:
+            # Of several chains, one a block, the model takes the time of one.
+            if kernel in line["groups"] and not (kernel == SINGLE and line["batch"] > 1):
                 parts.setdefault(name, (part, []))[1].append(line)
-    order = ["vector", "matrix", "whole_words", "pairs", *GROUPS]
+    order = ["vector", "matrix", "whole_words", "pairs", "many", *GROUPS]
     return {name: parts[name] for name in order if name in parts}
 
 
@@ -291,7 +296,7 @@ def constants_of(header, dtype, name):
     """Returns the constants of a part in a header, or None."""
     block = re.search(r"\[MMC_%s\] =(.*?)(?=\[MMC_|#endif)" % dtype.upper(), header, re.S)
     text = block and re.search(
-        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|pairs|general|packs|tensor|tiled|rings|single|spines|squares) =|$)" % name,
+        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|pairs|many|general|packs|tensor|tiled|rings|single|spines|squares) =|$)" % name,
         block[1], re.S)
     return text and np.array(re.findall(r"(?<![\w.])\d+\.?\d*(?:e[+-]?\d+)?", text[1]), float)
 

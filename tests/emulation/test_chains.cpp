@@ -333,6 +333,34 @@ static void test_edges(Kind kind, mmc_dtype even, mmc_dtype odd) {
   }
 }
 
+static bool is_spread(const mmci_packs &packs) {
+  bool any = false;
+  for (int p = 0; p < packs.count; p++) any = any || packs.products[p].spread;
+  return any;
+}
+
+/* Rows that are multiples of many banks, whose tiles are spread. */
+static void test_spread(mmc_dtype dtype) {
+  static const int64_t SIDES[] = {3, 8, 13, 16, 24, 32};
+  int spread = 0;
+  for (int k = 0; k < 24; k++) {
+    const int32_t n = 2 + (int32_t)below(4);
+    int64_t dims[8];
+    for (int i = 0; i <= n; i++) dims[i] = SIDES[below(k % 2 == 0 ? 4 : 6)];
+    begin(&t, dtype, n, 1 + below(40), random_bits(&random_state));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, n - 1, k % 4, &random_state);
+    if (k % 3 == 0)
+      finish_random(&t, &random_state);
+    else
+      finish_tight(&t);
+    if (!plan.make(t, PACKS)) continue;
+    spread += is_spread(plan.packs);
+    try_plan(plan, t);
+  }
+  expect(is_half(dtype) ? spread == 0 : spread >= 4, "tiles are spread", t, PACKS);
+}
+
 /* Very many chains of very small matrices without gaps, so that warps hold several, and the last
  * not as many. */
 static void test_packs(mmc_dtype dtype) {
@@ -954,6 +982,7 @@ int main(int argc, char **argv) {
     test_general((mmc_dtype)dtype);
     test_shared((mmc_dtype)dtype);
     test_packs((mmc_dtype)dtype);
+    test_spread((mmc_dtype)dtype);
   }
   test_edges(GENERAL, MMC_F32, MMC_F64);
   test_edges(PACKS, MMC_F32, MMC_C64);

@@ -80,11 +80,18 @@ static double tiled(const mmci_model_products *p, double m, double k, double n, 
   return least;
 }
 
+static bool is_many(const mmci_gemm *gemm) {
+  const double each = (double)gemm->m * (double)gemm->k * (double)gemm->n;
+  return gemm->batch > 1 && each >= MMCI_MODEL_MANY_EACH &&
+         each * (double)gemm->batch >= MMCI_MODEL_MANY;
+}
+
 static const mmci_model_products *products_of(const mmci_model_dtype *d, const mmci_gemm *gemm,
                                               int64_t bytes) {
   const int64_t a_line = gemm->a.trans ? gemm->m : gemm->k,
                 b_line = gemm->b.trans ? gemm->k : gemm->n;
   if (gemm->m == 1 || gemm->n == 1) return &d->vector;
+  if (d->many.launch > 0 && is_many(gemm)) return &d->many;
   const int64_t both = a_line * bytes | b_line * bytes; /* has the low bits of either */
   if (both % WORD_BYTES == 0 && d->whole_words.launch > 0) return &d->whole_words;
   return both % PAIR_BYTES == 0 && bytes < PAIR_BYTES && d->pairs.launch > 0 ? &d->pairs
@@ -193,7 +200,8 @@ mmci_model_counts mmci_cuda_model_packs_counts(const mmci_group_limits *limits,
       .bytes = chain_bytes(chain)};
   for (int s = 0; s < p->count; s++) {
     const mmci_packs_product *x = &p->products[s];
-    const double rounds = ceil(x->tiles / (double)p->lanes), height = x->height, width = x->width;
+    const double tiles = (double)x->down * x->across, rounds = ceil(tiles / p->lanes),
+                 height = x->height, width = x->width;
     out.delay[2] += rounds * height;
     out.delay[3] += rounds * x->k * (height + width);
     out.delay[4] += rounds * x->k * height * width;

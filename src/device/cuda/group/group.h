@@ -123,13 +123,15 @@ typedef struct mmci_packs_load {
   uint8_t tight; /* the matrices of the batch follow each other without gaps */
 } mmci_packs_load;
 
-/* A product of a chain by all lanes that share the chain, in tiles of height x width. */
+/* A product of a chain by all lanes that share the chain, in tiles of height x width, so many down
+ * and across. */
 typedef struct mmci_packs_product {
   uint32_t magic;    /* the magic number that divides by across */
   uint32_t a, b, to; /* places of the operands and the result, in elements */
-  uint16_t m, n, k, a_pitch, b_pitch, to_pitch, across, tiles;
+  uint16_t m, n, k, a_pitch, b_pitch, to_pitch, across, down;
   uint8_t height, width;
-  uint8_t loads; /* loads issued by now, with the next product's */
+  uint8_t loads;  /* loads issued by now, with the next product's */
+  uint8_t spread; /* a tile has every down-th row and every across-th column, not neighbours */
 } mmci_packs_product;
 
 typedef struct mmci_packs {

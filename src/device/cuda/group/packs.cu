@@ -2,11 +2,10 @@
  * and so many lanes share one; operands are copied to shared memory as they lie in device memory,
  * and results go back in one piece.
  *
- * Layout a chain's matrices follow each other without gaps; a chain's part has an odd number of
- *        elements
+ * Layout a chain's matrices follow each other; lanes read different banks at once (packs.c)
  * Launch a 1-D grid of the batch; warps know nothing of each other
  * Traffic each operand read once, the result written once, by neighbouring lanes
- * Idea   over general.cu: no lane is idle because a chain is smaller than a warp, and nothing is
+ * Idea   over general.cu: no lane is idle because a chain is smaller than a warp, and no sum is
  *        padded. Sums are reproducible ones */
 #include "device/cuda/group/group_kernels.cuh"
 
@@ -48,8 +47,16 @@ static __device__ __forceinline__ void load_operand(const mmci_packs_load &l, in
   const Stored *data = static_cast<const Stored *>(l.data);
   arena += l.at;
   if (l.tight && !trans) {
-    const uint32_t gap = chain_elements - matrix;
+    const uint32_t line_gap = pitch - length, gap = chain_elements - l.lines * pitch;
     data += first * matrix;
+    if (sizeof(Stored) > 2 && line_gap != 0) {
+#pragma unroll 4
+      for (uint32_t x = lane; x < all; x += WARP)
+        load_one<Element>(
+            arena + x + quotient(x, line_magic) * line_gap + quotient(x, matrix_magic) * gap,
+            data + x, conj);
+      return;
+    }
 #pragma unroll 4
     for (uint32_t x = lane; x < all; x += WARP)
       load_one<Element>(arena + x + quotient(x, matrix_magic) * gap, data + x, conj);
@@ -103,21 +110,26 @@ static __device__ __forceinline__ void store_results(const mmci_packs &p, uint32
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Tiles at the lower edge compute their last row again; those at the right edge read what follows
- * in the arena, and write none of it. */
-template <typename Element, int HEIGHT, int WIDTH>
+/* Tiles are matrices of neighbouring elements, or have every down-th row and every across-th
+ * column. Those at the lower edge compute their last row again; those at the right edge read what
+ * follows in the arena, and write none of it. */
+template <typename Element, int HEIGHT, int WIDTH, bool SPREAD>
 static __device__ __forceinline__ void multiply_tiles(const mmci_packs_product &p,
                                                       typename Element::Sum *chain, uint32_t lane,
                                                       uint32_t lanes) {
   typedef typename Element::Sum Sum;
-  const uint32_t m = p.m, n = p.n, across = p.across, tiles = p.tiles, a_pitch = p.a_pitch,
-                 b_pitch = p.b_pitch, k_end = p.k;
+  const uint32_t m = p.m, n = p.n, across = p.across, tiles = p.down * across, a_pitch = p.a_pitch,
+                 b_pitch = p.b_pitch, k_end = p.k, row_step = SPREAD ? p.down : 1,
+                 col_step = SPREAD ? across : 1;
   for (uint32_t t = lane; t < tiles; t += lanes) {
-    const uint32_t line = quotient(t, p.magic), row = line * HEIGHT,
-                   col = (t - line * across) * WIDTH;
+    const uint32_t line = quotient(t, p.magic), row = line * (SPREAD ? 1 : HEIGHT),
+                   col = (t - line * across) * (SPREAD ? 1 : WIDTH);
     const Sum *a[HEIGHT], *b = chain + p.b + col;
 #pragma unroll
-    for (int i = 0; i < HEIGHT; i++) a[i] = chain + p.a + (row + i < m ? row + i : m - 1) * a_pitch;
+    for (int i = 0; i < HEIGHT; i++) {
+      const uint32_t at = row + i * row_step;
+      a[i] = chain + p.a + (at < m ? at : m - 1) * a_pitch;
+    }
     Sum sums[HEIGHT][WIDTH] = {};
 #pragma unroll 4
     for (uint32_t k = 0; k < k_end; k++) {
@@ -125,7 +137,7 @@ static __device__ __forceinline__ void multiply_tiles(const mmci_packs_product &
 #pragma unroll
       for (int i = 0; i < HEIGHT; i++) left[i] = a[i][k];
 #pragma unroll
-      for (int j = 0; j < WIDTH; j++) right[j] = b[j];
+      for (int j = 0; j < WIDTH; j++) right[j] = b[j * col_step];
       b += b_pitch;
 #pragma unroll
       for (int i = 0; i < HEIGHT; i++)
@@ -136,21 +148,21 @@ static __device__ __forceinline__ void multiply_tiles(const mmci_packs_product &
     for (int i = 0; i < HEIGHT; i++)
 #pragma unroll
       for (int j = 0; j < WIDTH; j++)
-        if (row + i < m && col + j < n)
-          chain[p.to + (row + i) * p.to_pitch + col + j] =
+        if (row + i * row_step < m && col + j * col_step < n)
+          chain[p.to + (row + i * row_step) * p.to_pitch + col + j * col_step] =
               Element::read(Element::write(sums[i][j]), false);
   }
 }
 
 /* The heights and widths that packs.c chooses among. */
-template <typename Element>
+template <typename Element, bool SPREAD>
 static __device__ __forceinline__ void multiply_product(const mmci_packs_product &p,
                                                         typename Element::Sum *chain, uint32_t lane,
                                                         uint32_t lanes) {
   constexpr int bytes = (int)sizeof(typename Element::Sum);
 #define SHAPE(height, width) \
   case height * 8 + width:   \
-    return multiply_tiles<Element, height, width>(p, chain, lane, lanes)
+    return multiply_tiles<Element, height, width, SPREAD>(p, chain, lane, lanes)
   switch (p.height * 8 + p.width) {
     SHAPE(1, 1);
     SHAPE(1, 2);
@@ -198,7 +210,10 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     const mmci_packs_product p = packs.products[s];
     for (; given < p.loads; given++)
       load_operand<Element>(packs.load[given], first, there, elements, arena, lane);
-    multiply_product<Element>(p, chain, sub, lanes);
+    if (sizeof(typename Element::Stored) > 2 && p.spread)
+      multiply_product<Element, sizeof(typename Element::Stored) != 2>(p, chain, sub, lanes);
+    else
+      multiply_product<Element, false>(p, chain, sub, lanes);
   }
   __syncwarp();
   store_results<Element>(packs, packs.products[packs.count - 1].to, first, there, arena, lane);
