@@ -2,6 +2,7 @@
 learn about times goes to a store of their own."""
 
 import os
+import signal
 import sys
 import tempfile
 
@@ -11,6 +12,9 @@ import pytest
 _store = tempfile.TemporaryDirectory(prefix="mmchain-")
 os.environ["MMCHAIN_WISDOM"] = os.path.join(_store.name, "wisdom.db")
 sys.path.insert(0, os.path.dirname(__file__))
+# A shell's background jobs ignore it, and tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(params=[1, 2, 3], ids="seed={}".format)
