@@ -27,6 +27,15 @@ void cli_answer_set(cli_answer *answer, cli_verdict verdict, const char *format,
   va_end(args);
 }
 
+void cli_answer_add(cli_answer *answer, const char *format, ...) {
+  const size_t used = strlen(answer->ours);
+  va_list args;
+  va_start(args, format);
+  if (vsnprintf(answer->ours + used, sizeof answer->ours - used, format, args) < 0)
+    answer->ours[used] = '\0';
+  va_end(args);
+}
+
 cli_phrase cli_with_spread(cli_spread spread, const char *unit) {
   cli_phrase out;
   if (spread.count > 1)

@@ -24,6 +24,9 @@ typedef struct cli_answer {
 /* Sets the answer; the text is formatted. */
 void cli_answer_set(cli_answer *answer, cli_verdict verdict, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Adds to the answer's text. */
+void cli_answer_add(cli_answer *answer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* One figure, table or claim of the publication. Functions that are NULL are left out. */
 typedef struct cli_exhibit {

@@ -101,12 +101,10 @@ static void answer_chain_joules(const cli_records *all, cli_answer *a, const cha
                                        : CLI_FAILS,
                  "with the tree %.3f of the joules in the worst case, %.3f at random", worst.median,
                  random.median);
-  size_t used = strlen(a->ours);
   if (tee.count > 0)
-    snprintf(a->ours + used, sizeof a->ours - used, "; tee takes %.3f (%.3f to %.3f) of plain's",
-             tee.median, tee.low, tee.high);
+    cli_answer_add(a, "; tee takes %.3f (%.3f to %.3f) of plain's", tee.median, tee.low, tee.high);
   else
-    snprintf(a->ours + used, sizeof a->ours - used, "; no kernel of large tiles runs here");
+    cli_answer_add(a, "; no kernel of large tiles runs here");
 }
 
 CHAIN_FIGURES(6, "-6")
@@ -132,11 +130,9 @@ static void answer_tree(const cli_records *all, cli_answer *a) {
                  100 * planning, 100 * (seconds.median - 1), 100 * (seconds.low - 1),
                  100 * (seconds.high - 1),
                  joules.count > 0 ? "" : "; joules are not measured here");
-  if (joules.count > 0) {
-    size_t used = strlen(a->ours);
-    snprintf(a->ours + used, sizeof a->ours - used, " and %+.2f %% of the joules (%+.2f to %+.2f)",
-             100 * (joules.median - 1), 100 * (joules.low - 1), 100 * (joules.high - 1));
-  }
+  if (joules.count > 0)
+    cli_answer_add(a, " and %+.2f %% of the joules (%+.2f to %+.2f)", 100 * (joules.median - 1),
+                   100 * (joules.low - 1), 100 * (joules.high - 1));
 }
 
 static void answer_tee_chains(const cli_records *all, cli_answer *a) {
@@ -147,9 +143,9 @@ static void answer_tee_chains(const cli_records *all, cli_answer *a) {
                  tee.median < 0.9     ? CLI_BEATEN
                  : tee.median <= 0.95 ? CLI_HOLDS
                                       : CLI_FAILS,
-                 "%.1f %% less at the median (%.1f to %.1f); faithful %.1f %% less",
-                 100 * (1 - tee.median), 100 * (1 - tee.high), 100 * (1 - tee.low),
-                 100 * (1 - faithful.median));
+                 "%.1f %% less at the median (%.1f to %.1f)", 100 * (1 - tee.median),
+                 100 * (1 - tee.high), 100 * (1 - tee.low));
+  if (faithful.count > 0) cli_answer_add(a, "; faithful %.1f %% less", 100 * (1 - faithful.median));
 }
 
 /* ---- the exhibits ---------------------------------------------------------------------------- */
