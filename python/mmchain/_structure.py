@@ -348,12 +348,7 @@ class _Item(NamedTuple):
 
 
 def is_structured(items: Any) -> bool:
-    if not isinstance(items, (list, tuple)):
-        return False
-    for item in items:
-        if isinstance(item, (Factor, Group, LowRank)):
-            return True
-    return False
+    return isinstance(items, (list, tuple)) and any(isinstance(x, (Factor, Group, LowRank)) for x in items)
 
 
 def _flat(items: Sequence[Any]) -> Iterator[_Item]:

@@ -8,8 +8,8 @@
 
 enum {
   MMCI_MODEL_TILES = 4,
-  MMCI_MODEL_MANY = 1 << 21, /* multiplications of a batch */
-  MMCI_MODEL_MANY_EACH = 32, /* and of each of its products at least */
+  MMCI_MODEL_MANY = 1 << 21, /* multiplications of a batch at least */
+  MMCI_MODEL_MANY_EACH = 32, /* and of each of its products */
 };
 
 /* A product takes launch + term k + the square root of (tiles^2 + traffic^2). traffic is one
@@ -48,8 +48,8 @@ typedef struct mmci_model_dtype {
   double product_error, group_error;
   /* vector is for one row or column, whole_words for matrices whose lines are multiples of 16
    * bytes, pairs for elements of two bytes whose lines are multiples of four, many for batches of
-   * MMCI_MODEL_MANY multiplications, for which cuBLAS has other kernels in double precision. A
-   * launch of 0 means as matrix. */
+   * MMCI_MODEL_MANY multiplications and more, for which cuBLAS has other kernels in double
+   * precision. A launch of 0 means as matrix. */
   mmci_model_products vector, matrix, whole_words, pairs, many;
   mmci_model_general general, packs, tensor; /* tensor: f16 and bf16 */
   mmci_model_general tiled;                  /* groups by tiles.cu, f32 */

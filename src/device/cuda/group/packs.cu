@@ -188,6 +188,7 @@ template <typename Element>
 __global__ void __launch_bounds__(BLOCK_THREADS)
     multiply_packs(const __grid_constant__ mmci_packs packs) {
   typedef typename Element::Sum Sum;
+  constexpr bool can_spread = sizeof(typename Element::Stored) > 2; /* as packs.c has it */
   MMCI_DYNAMIC_SHARED(memory);
   const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, lanes = packs.lanes,
                  per_warp = WARP / lanes, elements = packs.chain_elements;
@@ -210,8 +211,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     const mmci_packs_product p = packs.products[s];
     for (; given < p.loads; given++)
       load_operand<Element>(packs.load[given], first, there, elements, arena, lane);
-    if (sizeof(typename Element::Stored) > 2 && p.spread)
-      multiply_product<Element, sizeof(typename Element::Stored) != 2>(p, chain, sub, lanes);
+    if (can_spread && p.spread)
+      multiply_product<Element, can_spread>(p, chain, sub, lanes);
     else
       multiply_product<Element, false>(p, chain, sub, lanes);
   }
