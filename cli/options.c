@@ -247,7 +247,8 @@ bool cli_arithmetic(const cli_call *call, bool reproducible, const char *toleran
              tolerance);
     return false;
   }
-  if (reproducible) *precision = "reproducible";
+  const bool is_faithful = name != NULL && strstr(name, "faithful") != NULL;
+  if (reproducible) *precision = is_faithful ? "reproducible+faithful" : "reproducible";
   if (tolerance != NULL) *precision = tolerance;
   return true;
 }

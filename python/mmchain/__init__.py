@@ -192,7 +192,8 @@ def multi_dot(
         "native", the arithmetic of the dtype; "faithful", other arithmetic that is at least as
         accurate; "fast", TF32 for float32 and complex64 on a GPU; "reproducible", the same bits for
         the same order on every device, by any number of threads, alone or in a stack; of 16-bit
-        elements on a GPU those of that kind of GPU.
+        elements on a GPU those of that kind of GPU; "reproducible+faithful", the same with large
+        products by whole numbers, which Hopper GPUs compute several times as fast and CPUs slowly.
     tolerance : float, optional
         The result may be off by so much of the product of all arrays' Frobenius norms, 0 to 1: what is
         fastest of that which is surely nearer is taken. On a Hopper GPU float64 and complex128 take the

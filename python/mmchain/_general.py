@@ -42,7 +42,7 @@ def multiply(
     precision: str,
 ) -> Any:
     """multi_dot, or the product by a plan, of any arrays."""
-    by_own = precision == "reproducible"
+    by_own = _shapes.is_reproducible(precision)
     if plan is None and out is None and not by_own and type(arrays) is list and arrays:
         shortcut = shortcuts.get(type(arrays[0]))
         result = None if shortcut is None else shortcut(arrays, device)
@@ -83,7 +83,7 @@ def _sparse(arrays: Any, out: Any, objective: str, device: Optional[str], precis
 
 def _structured(arrays: Any, out: Any, objective: str, device: Optional[str], precision: str) -> Any:
     room = _structure()
-    if precision != "reproducible":
+    if not _shapes.is_reproducible(precision):
         return room.multiply(arrays, out, objective, device)
     if room.is_structured(arrays):
         raise TypeError("precision: expected arrays with reproducible, got factors with structure")

@@ -134,9 +134,14 @@ def within(tolerance: float, precision: str) -> str:
     return repr(value)
 
 
+def is_reproducible(precision: str) -> bool:
+    """Whether the bits of a result are to depend on the arrays and the order alone."""
+    return precision in ("reproducible", "reproducible+faithful")
+
+
 def expect_own(precision: str) -> None:
     """Where a product is left to another library: raises a TypeError if its bits must be ours."""
-    if precision == "reproducible":
+    if is_reproducible(precision):
         raise TypeError(
             "precision: expected plain arrays of integers, float16, bfloat16, float32, float64, "
             "complex64 or complex128 with reproducible, as others are multiplied by their own library"

@@ -400,7 +400,7 @@ def multiply(
             if plan is None:  # which says itself what dtype its products have
                 tensors = _shapes.once(lambda tensor: _cast(tensor, lower), tensors)
             return multiply(plan, tensors, out, objective, device, precision)
-    by_own = precision == "reproducible"
+    by_own = _shapes.is_reproducible(precision)
     if plan is None and out is None and not by_own:
         result = _with_gradients(tensors, device)
         if result is not None:

@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol, TypeVar, Union
 
 Objective = Literal["time", "energy", "flops"]
 PlanObjective = Literal["time", "energy", "flops", "traffic"]
-Precision = Literal["native", "faithful", "fast", "reproducible"]
+Precision = Literal["native", "faithful", "fast", "reproducible", "reproducible+faithful"]
 Solver = Literal["auto", "hu-shing", "table", "brute", "left-to-right"]
 Format = Literal["text", "json", "dot", "svg"]
 # Any other is "cuda:N".

@@ -30,6 +30,7 @@ static mmc_status describe_kernel(mmc_context *context, const char *device,
         mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device", "'%s' cannot multiply", on.name);
   if (status != MMC_OK) return status;
   mmci_gemm gemm = mmci_gemm_tight(p->dtype, precision, p->m, p->k, p->n, p->op_a, p->op_b);
+  mmci_gemm_choose_sums(&gemm);
   int count = on.ops->variants(on.device, &gemm);
   if (index < 0 || index > count)
     return mmci_fail(error, MMC_E_ARG, "index: expected 0 to %d, got %d", count, index);

@@ -64,7 +64,7 @@ static mmc_status check_scaled(const mmc_chain *chain, const mmci_objective *obj
                               objective->name);
   if (chain->rule.semiring != MMC_PLUS_TIMES)
     return mmci_fail_argument(error, MMC_E_ARG, "scaled", "expected semiring plus-times with it");
-  if (precision == MMCI_REPRODUCIBLE)
+  if (mmci_precision_is_reproducible(precision))
     return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "precision",
                               "plans with exponents are not reproducible");
   bool claimed = chain->inverse_count > 0;
@@ -82,7 +82,7 @@ static mmc_status check_semiring(const mmc_chain *chain, const mmci_objective *o
   if (objective != &mmci_objective_flops)
     return mmci_fail_argument(error, MMC_E_ARG, "objective",
                               "expected flops with semiring %s, got '%s'", name, objective->name);
-  if (precision == MMCI_REPRODUCIBLE && chain->rule.semiring == MMC_LOG_SUM_EXP)
+  if (mmci_precision_is_reproducible(precision) && chain->rule.semiring == MMC_LOG_SUM_EXP)
     return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "precision",
                               "semiring %s is not computed reproducibly", name);
   return MMC_OK;

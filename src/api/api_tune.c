@@ -40,7 +40,7 @@ static mmc_status check_dtypes(const mmc_tune_options *o, mmci_error *error) {
 /* Reproducible products are computed one way only. */
 static mmc_status read_precision(const char *name, mmci_precision *out, mmci_error *error) {
   mmc_status status = mmci_precision_read(name, out, error);
-  if (status != MMC_OK || *out != MMCI_REPRODUCIBLE) return status;
+  if (status != MMC_OK || !mmci_precision_is_reproducible(*out)) return status;
   return mmci_fail_argument(error, MMC_E_ARG, "precision",
                             "expected native, faithful or fast: reproducible products need no "
                             "tuning");

@@ -7,7 +7,9 @@ const char *mmci_precision_name(mmci_precision precision) {
   static const char *const names[MMCI_PRECISIONS] = {[MMCI_NATIVE] = "native",
                                                      [MMCI_FAITHFUL] = "faithful",
                                                      [MMCI_FAST] = "fast",
-                                                     [MMCI_REPRODUCIBLE] = "reproducible"};
+                                                     [MMCI_REPRODUCIBLE] = "reproducible",
+                                                     [MMCI_REPRODUCIBLE_FAITHFUL] =
+                                                         "reproducible+faithful"};
   return (unsigned)precision < MMCI_PRECISIONS ? names[precision] : NULL;
 }
 
@@ -18,7 +20,9 @@ mmc_status mmci_precision_read(const char *name, mmci_precision *out, mmci_error
     return MMC_OK;
   }
   return mmci_fail_argument(error, MMC_E_ARG, "precision",
-                            "expected native, faithful, fast or reproducible, got '%s'", name);
+                            "expected native, faithful, fast, reproducible or "
+                            "reproducible+faithful, got '%s'",
+                            name);
 }
 
 mmc_status mmci_precision_read_tolerance(const char *name, mmci_precision *out, double *tolerance,

@@ -2,6 +2,8 @@
 #ifndef MMCI_PRECISION_H
 #define MMCI_PRECISION_H
 
+#include <stdbool.h>
+
 #include "base/status.h"
 
 typedef enum mmci_precision {
@@ -14,8 +16,16 @@ typedef enum mmci_precision {
    * and b are the left and the right operand of the chain. Zeros are +0, and NaN is the positive
    * quiet one without a payload. */
   MMCI_REPRODUCIBLE,
+  /* Large products are sums of whole numbers, as device/whole/whole.h says, no less accurate than
+   * native ones; all others as MMCI_REPRODUCIBLE. */
+  MMCI_REPRODUCIBLE_FAITHFUL,
   MMCI_PRECISIONS
 } mmci_precision;
+
+/* Says whether the bits of a result are to depend on its factors and their order alone. */
+static inline bool mmci_precision_is_reproducible(mmci_precision precision) {
+  return precision == MMCI_REPRODUCIBLE || precision == MMCI_REPRODUCIBLE_FAITHFUL;
+}
 
 /* Returns "native" ...; NULL for other values. */
 const char *mmci_precision_name(mmci_precision precision);

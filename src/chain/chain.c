@@ -791,6 +791,7 @@ void mmci_chain_product_turn(const mmc_chain *chain, int64_t i, int64_t k, int64
   set_form(&gemm->a, k == i + 1 ? chain->ops[i] : MMC_OP_N, is_complex, gemm->m, gemm->k);
   set_form(&gemm->b, j == k + 1 ? chain->ops[k] : MMC_OP_N, is_complex, gemm->k, gemm->n);
   gemm->ldc = gemm->n > 0 ? gemm->n : 1;
+  mmci_gemm_choose_sums(gemm);
 }
 
 mmci_gemm mmci_chain_product(const mmc_chain *chain, mmci_precision precision, int64_t i, int64_t k,

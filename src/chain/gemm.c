@@ -20,6 +20,22 @@ double mmci_gemm_bytes(const mmci_gemm *gemm) {
   return (double)mmc_dtype_size(gemm->dtype) * (m * k + k * n + m * n) * batch_of(gemm);
 }
 
+bool mmci_gemm_pays_whole(const mmci_gemm *gemm) {
+  enum { LEAST_K = 1024, MOST_K = 1 << 15, LEAST_SIDE = 512 };
+  static const double LEAST_SINGLE = 6e9, LEAST_DOUBLE = 4.3e10; /* multiplications */
+  const bool is_complex = mmci_dtype_is_complex(gemm->dtype);
+  const bool is_single = gemm->dtype == MMC_F32 || gemm->dtype == MMC_C64;
+  if (!is_single && gemm->dtype != MMC_F64 && gemm->dtype != MMC_C128) return false;
+  const int64_t parts = is_complex ? 2 : 1, k = gemm->k <= MOST_K ? gemm->k * parts : MOST_K + 1;
+  return gemm->rule.semiring == MMC_PLUS_TIMES && k >= LEAST_K && k <= MOST_K &&
+         gemm->m >= LEAST_SIDE && gemm->n >= LEAST_SIDE &&
+         mmci_gemm_mkn(gemm) * (double)(parts * parts) >= (is_single ? LEAST_SINGLE : LEAST_DOUBLE);
+}
+
+void mmci_gemm_choose_sums(mmci_gemm *gemm) {
+  gemm->whole = gemm->precision == MMCI_REPRODUCIBLE_FAITHFUL && mmci_gemm_pays_whole(gemm);
+}
+
 bool mmci_form_op(const mmci_form *form, mmc_op *out) {
   *out = !form->trans ? MMC_OP_N : form->conj ? MMC_OP_H : MMC_OP_T;
   return form->trans || !form->conj;

@@ -44,6 +44,9 @@ typedef struct mmci_gemm {
   /* C is a transposed product of the chain: A is its right operand, B its left one. Only sums of
    * complex elements that are to have the same bits either way depend on it. */
   bool turned;
+  /* Of MMCI_REPRODUCIBLE_FAITHFUL: its sums are of whole numbers, as are those of all the product of
+   * the chain that it is a piece of. */
+  bool whole;
   mmci_rule rule; /* zeros where numbers are added and multiplied */
   int variant;    /* 0 is the device's own choice; 1 to variants() are others for the same result;
                      prepare returns E_UNSUPPORTED where there is no such variant */
@@ -76,6 +79,18 @@ static inline double mmci_gemm_error_bound(const mmci_gemm *gemm) {
   if (gemm->dtype == MMC_F16) return sum + 0x1p-11 * (1 + sum);
   return gemm->dtype == MMC_BF16 ? sum + 0x1p-8 * (1 + sum) : sum;
 }
+
+/* Says whether each element is to be one chain of fused multiply-adds, as MMCI_REPRODUCIBLE says.
+ */
+static inline bool mmci_gemm_is_in_order(const mmci_gemm *gemm) {
+  return mmci_precision_is_reproducible(gemm->precision) && !gemm->whole;
+}
+/* Says whether a product of a chain whose precision is MMCI_REPRODUCIBLE_FAITHFUL has sums of whole
+ * numbers: it is large, so that they take less time than others on tensor cores. Whether it does is
+ * part of what its bits are, so it depends on its dtype, rule and sizes alone. */
+bool mmci_gemm_pays_whole(const mmci_gemm *gemm);
+/* Sets `whole` of a product of a chain by that. */
+void mmci_gemm_choose_sums(mmci_gemm *gemm);
 
 /* Returns the form of an operand that is rows x cols after its op, without gaps. */
 mmci_form mmci_form_tight(mmc_dtype dtype, int64_t rows, int64_t cols, mmc_op op);

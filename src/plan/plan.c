@@ -68,8 +68,10 @@ void mmci_plan_destroy(mmci_plan *plan) {
 }
 
 bool mmci_plan_keeps_k(const mmci_plan *plan) {
-  return mmc_dtype_size(plan->chain->dtype) == 2 && plan->precision != NULL &&
-         strcmp(plan->precision, mmci_precision_name(MMCI_REPRODUCIBLE)) == 0;
+  mmci_precision precision;
+  if (mmci_precision_read(plan->precision, &precision, NULL) != MMC_OK) return false;
+  return precision == MMCI_REPRODUCIBLE_FAITHFUL ||
+         (precision == MMCI_REPRODUCIBLE && mmc_dtype_size(plan->chain->dtype) == 2);
 }
 
 mmc_status mmci_plan_ranges(const mmci_plan *plan, mmci_range **out, mmci_error *error) {

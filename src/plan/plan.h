@@ -178,7 +178,7 @@ static inline const int32_t *mmci_plan_reads(const mmci_plan *plan, const mmci_p
 }
 
 /* Says whether sums of the plan's products must not be cut: their bits would depend on the cut
- * where what is summed up so far is rounded to 16 bits. */
+ * where what is summed up so far is rounded to 16 bits, or to the dtype after exact sums. */
 bool mmci_plan_keeps_k(const mmci_plan *plan);
 
 /* Writes every step's mmci_plan_range() to an array that the caller frees. Returns E_NOMEM. */

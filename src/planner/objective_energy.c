@@ -15,7 +15,7 @@ typedef struct known {
 
 /* Returns how many precisions there are from a plan's on; reproducible sums have no others. */
 static int precisions_of(mmci_precision precision) {
-  return precision == MMCI_REPRODUCIBLE ? 1 : (int)precision + 1;
+  return mmci_precision_is_reproducible(precision) ? 1 : (int)precision + 1;
 }
 
 static mmc_status look_up(mmci_planning *p, known *k, mmci_error *error) {

@@ -221,7 +221,7 @@ static mmc_status plan_structure(const mmci_objective *objective, const char *de
   const bool has_inverses = mmci_chain_has_inverses(p->chain);
   const bool by_time = objective == &mmci_objective_time;
   const bool asked = by_time || objective == &mmci_objective_flops;
-  if (p->precision == MMCI_REPRODUCIBLE) {
+  if (mmci_precision_is_reproducible(p->precision)) {
     /* Matrices are stored whole, so dense products compute the same. */
     if (!has_inverses) return MMC_OK;
     return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "precision",
@@ -245,7 +245,7 @@ static mmc_status plan_dense(const mmci_objective *objective, const char *device
                              mmci_error *error) {
   mmc_status status = make_within(objective, device, p, error);
   if (status != MMC_OK || !p->plan.crowded || p->precision == MMCI_NATIVE ||
-      p->precision == MMCI_REPRODUCIBLE)
+      mmci_precision_is_reproducible(p->precision))
     return status;
   /* Other arithmetic is allowed, never demanded: where there is no room for what its products
    * hold, the plan becomes a native one. */

@@ -195,7 +195,7 @@ static const char *only_alone(const mmci_cards_problem *x) {
   if (plan->chain->batch != 1) return "a batch is for one card";
   if (plan->step_count == 0) return "there is nothing to multiply";
   if (plan->step_count > MOST_STEPS) return "a chain of so many products is for one card";
-  if (x->precision == MMCI_REPRODUCIBLE) return "reproducible plans are for one card";
+  if (mmci_precision_is_reproducible(x->precision)) return "reproducible plans are for one card";
   if (plan->chain->rule.checked) return "checked integers are for one card";
   if (plan->chain->rule.modulus != 0) return "integers modulo a number are for one card";
   if (plan->chain->rule.semiring != MMC_PLUS_TIMES) return "semirings are for one card";

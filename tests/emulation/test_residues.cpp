@@ -16,6 +16,9 @@ extern "C" {
 #include "base/status.h"
 }
 #include "device/cuda/launch.cuh"
+extern "C" {
+#include "device/whole/whole.h"
+}
 
 #include "device/cuda/residues/moduli.cuh"
 #include "device/cuda/residues/residues_kernels.h"
@@ -257,6 +260,70 @@ static void test_doubles(uint64_t *random, int number) {
   if (failures > 0 && failures <= 20)
     printf("  case %d: %" PRId64 "x%" PRId64 "x%" PRId64 ", %d moduli, %s\n", number, p.m, p.k, p.n,
            p.state.planes, faithful_data_name(data));
+}
+
+/* Sums of whole numbers have the bits of the CPU's definition, row by row. */
+template <class Element>
+static void test_whole(mmc_dtype dtype, uint64_t *random, int number) {
+  const faithful_data data = (faithful_data)(number % FAITHFUL_DATA);
+  const bool is_single = dtype == MMC_F32;
+  Product<Element> p(dtype, 1 + random_below(random, 140), 1 + random_below(random, 300),
+                     1 + random_below(random, 270),
+                     is_single ? MMCI_WHOLE_PLANES_F32 : MMCI_WHOLE_PLANES_F64, random);
+  p.product.fixed = p.product.planes;
+  p.product.peak = is_single ? MMCI_WHOLE_PEAK_F32 : MMCI_WHOLE_PEAK_F64;
+  p.product.gemm.turned = random_below(random, 2) != 0;
+  for (Operand<Element> *x : {&p.a, &p.b})
+    for (int64_t r = 0; r < x->to.rows; r++)
+      for (int64_t d = 0; d < p.k; d++) {
+        double value = faithful_draw(data, random) * (r % 7 == 3 ? 0x1p-90 : 1);
+        if (r % 5 == 1) value = rint(4 * value);
+        if (r % 31 == 4 && d == 0) value = r % 2 == 0 ? std::numeric_limits<double>::infinity() : NAN;
+        if (r % 37 == 6 || (r % 41 == 7 && d % 3 != 0)) value = 0;
+        if (r % 43 == 8 && d == 0) value = 1e30;
+        x->at(r, d) = (Element)value;
+      }
+  p.look();
+  p.split();
+  p.multiply();
+  p.combine();
+  std::vector<mmci_whole> holder(1);
+  mmci_whole &whole = holder[0];
+  mmci_whole_open(&whole, &p.product.gemm);
+  expect(p.state.planes == 0 || p.state.planes == whole.planes, "as many moduli as are fixed");
+  std::vector<std::vector<double>> lines[2];
+  std::vector<mmci_whole_row> rows[2];
+  for (int w = 0; w < 2; w++) {
+    Operand<Element> &x = w == 0 ? p.a : p.b;
+    for (int64_t r = 0; r < x.to.rows; r++) {
+      std::vector<double> line((size_t)p.k);
+      mmci_whole_read(&whole, w, x.x.data(), r, 1, line.data());
+      rows[w].push_back(mmci_whole_judge(&whole, line.data()));
+      lines[w].push_back(line);
+      expect(rows[w].back().left == (x.rows[(size_t)r].left != 0), "the same rows are left");
+    }
+  }
+  bool same = true;
+  for (int64_t i = 0; i < p.m; i++)
+    for (int64_t j = 0; j < p.n; j++) {
+      const mmci_whole_row &a = rows[0][(size_t)i], &b = rows[1][(size_t)j];
+      Element expected = p.before[(size_t)(i * p.product.gemm.ldc + j)];
+      if (p.state.planes > 0 && !a.left && !b.left) {
+        mmci_i128 sum = 0;
+        for (int64_t d = 0; d < p.k; d++)
+          sum += (mmci_i128)mmci_whole_number(lines[0][(size_t)i][(size_t)d], &a) *
+                 mmci_whole_number(lines[1][(size_t)j][(size_t)d], &b);
+        std::vector<Element> row(p.before.begin() + i * p.product.gemm.ldc,
+                                 p.before.begin() + i * p.product.gemm.ldc + j + 1);
+        mmci_whole_write(&whole, row.data(), 0, j, mmci_whole_result(&whole, &a, &b, sum));
+        expected = row[(size_t)j];
+      }
+      same = same && memcmp(&expected, &p.result(i, j), sizeof expected) == 0;
+    }
+  if (!expect(same, "bits of whole numbers"))
+    printf("  %s %" PRId64 "x%" PRId64 "x%" PRId64 ", %s, turned %d\n", mmc_dtype_name(dtype), p.m,
+           p.k, p.n, faithful_data_name(data), p.product.gemm.turned);
+  p.expect_gaps();
 }
 
 /* Small integers come out exactly. */
@@ -518,6 +585,10 @@ int main(int argc, char **argv) {
   uint64_t seed = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20261123, random = seed;
   mmci_emulation().seed = seed;
   for (int t = 0; t < CASES && failures == 0; t++) test_doubles(&random, t);
+  for (int t = 0; t < 2 * FAITHFUL_DATA && failures == 0; t++) {
+    test_whole<float>(MMC_F32, &random, t);
+    test_whole<double>(MMC_F64, &random, t);
+  }
   test_whole_numbers(&random);
   test_few_bits(&random);
   for (int t = 0; t < 6; t++) test_shared(&random, t);

@@ -7,7 +7,8 @@
  * transposition where it lacks OpenBLAS's extension for that.
  *
  * Products over semirings go to semiring.h. Reproducible products go to ordered.h, as words do, and
- * small ones to the kernels of small.h that add up in its order.
+ * small ones to the kernels of small.h that add up in its order; those of whole numbers to
+ * whole_gemm.h.
  *
  * Variant 0 has as many threads as OpenBLAS takes, the others 1, 2, 4 ... below; then come
  * blocks.h, and LIBXSMM for a few rows. */
@@ -36,6 +37,7 @@
 #include "device/blas/threads.h"
 #include "device/blas/vector_loops.h"
 #include "device/blas/ways.h"
+#include "device/blas/whole_gemm.h"
 #include "device/blas/workers.h"
 #include "device/host.h"
 #include "device/ref/ref.h"
@@ -51,6 +53,7 @@ typedef enum method {
   PANELS,        /* f16 and bf16, widened panel by panel */
   DIRECT,        /* few integers, by loops */
   DIGITS,        /* integers, split into digits, or words of which a rule has several */
+  WHOLE,         /* sums of whole numbers, see whole_gemm.h */
   VECTORS,       /* a few numbers, see vector_loops.h */
   DOT,           /* a row times a column */
   MATRIX_VECTOR, /* a product with n = 1 */
@@ -66,6 +69,7 @@ struct mmci_queue {
   mmci_ordered_room ordered_room;
   mmci_blocks_room blocks_room;
   mmci_semiring_memory semiring_room; /* for all workers */
+  mmci_whole_room whole_room;
 };
 
 /* How a product is cut, so that it can be stopped in between: rows, columns and terms of sums of a
@@ -103,7 +107,7 @@ static bool is_real(mmc_dtype dtype) {
 }
 
 bool mmci_blas_is_reproducible(const mmci_gemm *gemm) {
-  return gemm->precision == MMCI_REPRODUCIBLE && !mmci_dtype_is_integer(gemm->dtype) &&
+  return mmci_gemm_is_in_order(gemm) && !mmci_dtype_is_integer(gemm->dtype) &&
          gemm->rule.semiring == MMC_PLUS_TIMES;
 }
 
@@ -123,6 +127,7 @@ static method choose_method(const mmci_gemm *gemm) {
   if (m == 0 || n == 0 || (k == 0 && gemm->accumulate)) return NOTHING;
   if (gemm->rule.semiring != MMC_PLUS_TIMES) return SEMIRING;
   if (k == 0) return ZEROS;
+  if (gemm->whole) return WHOLE;
   if (mmci_blas_is_reproducible(gemm)) return choose_ordered(gemm);
   if (gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16) return PANELS;
   if (mmci_dtype_is_integer(gemm->dtype))
@@ -244,7 +249,7 @@ static const mmci_blas_fn integer_calls[METHOD_COUNT] = {
 
 mmci_blas_fn mmci_blas_call(mmci_gemm *gemm) {
   method method = choose_method(gemm);
-  if (method == SEMIRING) return NULL;
+  if (method == SEMIRING || method == WHOLE) return NULL;
   if (mmci_dtype_is_integer(gemm->dtype)) return integer_calls[method];
   if (method == ORDERED || (method == SMALL && mmci_blas_is_reproducible(gemm)))
     return mmci_ordered_small;
@@ -270,6 +275,7 @@ bool mmci_blas_is_serial(const mmci_gemm *gemm) {
   switch (choose_method(gemm)) {
     case PANELS:
     case DIGITS:
+    case WHOLE:
       return false; /* their room belongs to the queue */
     case SEMIRING:
       return mmci_semiring_workers(gemm) == 1;
@@ -310,6 +316,8 @@ static mmc_status multiply_one(mmci_queue *queue, const mmci_kernel *kernel, int
                              error);
   else if (kernel->multiply != NULL)
     kernel->multiply(&kernel->gemm, a, b, c);
+  else if (kernel->gemm.whole)
+    return mmci_whole_gemm(&kernel->gemm, a, b, c, &queue->whole_room, &queue->room, error);
   else if (mmci_dtype_is_integer(kernel->gemm.dtype))
     return mmci_integer_gemm(&kernel->gemm, a, b, c, &queue->room, error);
   else
@@ -363,7 +371,7 @@ static int variants(mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
   method how = choose_method(gemm);
   if (how == NOTHING || how == ZEROS || how == ORDERED || how == LOOPS || how == DIRECT ||
-      how == DIGITS || how == SEMIRING || how == VECTORS || mmci_blas_is_reproducible(gemm))
+      how == DIGITS || how == WHOLE || how == SEMIRING || how == VECTORS || mmci_blas_is_reproducible(gemm))
     return 0;
   return fewer() + may_go_by_blocks(gemm) + may_skip_packing(gemm);
 }
@@ -508,7 +516,7 @@ static mmc_status provide_panels(mmci_queue *queue, mmci_error *error) {
 
 static bool is_by_panels(const mmci_kernel *kernel) {
   return kernel->multiply == NULL && kernel->small == NULL && kernel->semiring_threads == 0 &&
-         !mmci_dtype_is_integer(kernel->gemm.dtype);
+         !kernel->gemm.whole && !mmci_dtype_is_integer(kernel->gemm.dtype);
 }
 
 static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
@@ -635,6 +643,8 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
       return mmc_semiring_name(gemm->rule.semiring);
     case DIGITS:
       return "digits";
+    case WHOLE:
+      return "whole numbers";
     case DOT:
       return "dot";
     case VECTORS:
@@ -727,7 +737,7 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
     kernel->ordered_threads = mmci_ordered_threads(gemm);
     if (status == MMC_OK) status = mmci_workers_provide(kernel->ordered_threads, error);
   }
-  if (choose_method(gemm) == DIGITS && status == MMC_OK)
+  if ((choose_method(gemm) == DIGITS || choose_method(gemm) == WHOLE) && status == MMC_OK)
     status = mmci_workers_provide(mmci_ordered_threads(gemm), error);
   if (choose_method(gemm) == SEMIRING) {
     kernel->semiring_threads = mmci_semiring_workers(gemm);
@@ -776,6 +786,7 @@ static void queue_close(mmci_queue *queue) {
   free(queue->ordered_room.memory);
   free(queue->blocks_room.memory);
   free(queue->semiring_room.memory);
+  free(queue->whole_room.memory);
   free(queue->panels);
   free(queue);
 }

@@ -96,7 +96,7 @@ bool mmci_blas_group_supports(const mmci_device *device, const mmci_group *group
 const char *mmci_blas_group_name(const mmci_device *device, const mmci_group *group) {
   mmci_gemm gemm = {.dtype = group->dtype, .m = 8, .k = 8, .n = 8, .ldc = 8};
   (void)device;
-  if (group->precision == MMCI_REPRODUCIBLE && !mmci_dtype_is_integer(group->dtype))
+  if (mmci_precision_is_reproducible(group->precision) && !mmci_dtype_is_integer(group->dtype))
     return "in order";
   return is_slow(group->dtype) ? "loops" : mmci_small_can(&gemm) ? "libxsmm" : "gemm";
 }

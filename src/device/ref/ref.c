@@ -11,6 +11,7 @@
 #include "device/ref/ref_integer.h"
 #include "device/ref/ref_ordered.h"
 #include "device/ref/ref_semiring.h"
+#include "device/ref/ref_whole.h"
 
 /* ---- the product --------------------------------------------------------------------------- */
 
@@ -68,7 +69,7 @@ void mmci_ref_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c)
     mmci_ref_semiring_gemm(gemm, a, b, c);
     return;
   }
-  if (gemm->precision == MMCI_REPRODUCIBLE && !mmci_dtype_is_integer(gemm->dtype)) {
+  if (mmci_gemm_is_in_order(gemm) && !mmci_dtype_is_integer(gemm->dtype)) {
     mmci_ref_ordered(gemm, a, b, c);
     return;
   }
@@ -143,6 +144,9 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
   for (int64_t i = 0; i < (x->batch > 0 ? x->batch : 1); i++) {
     const void *of_a = mmci_batch_at(a, &x->a, size, i), *of_b = mmci_batch_at(b, &x->b, size, i);
     void *of_c = mmci_batch_result_at(c, false, x->c_stride, size, i);
+    mmc_status status = x->whole ? mmci_ref_whole(x, of_a, of_b, of_c, error) : MMC_OK;
+    if (status != MMC_OK) return status;
+    if (x->whole) continue;
     if (!mmci_dtype_is_integer(x->dtype) || x->rule.semiring != MMC_PLUS_TIMES)
       mmci_ref_gemm(x, of_a, of_b, of_c);
     else if (!mmci_ref_integer_gemm(x, of_a, of_b, of_c))

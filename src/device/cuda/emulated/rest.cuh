@@ -1,5 +1,6 @@
 /* rest.cuh: computes what is left of C in FP64 on tensor cores, rounded once: no sum in FP32 is
- * more accurate. NaN and infinity pass through. It does nothing when nothing is left. A struct says
+ * more accurate. Each is one chain of fused multiply-adds, from the first k to the last, which is
+ * how the tensor cores add up doubles. NaN and infinity pass through. It does nothing when nothing is left. A struct says
  * what is left:
  *
  *     Element                    of A, B and C
@@ -16,6 +17,7 @@
 
 #include "device/cuda/cuda_check.h"
 #include "device/device.h"
+#include "device/whole/rows.h"
 
 template <class Left>
 struct mmci_rest {
@@ -82,10 +84,17 @@ struct mmci_rest {
                               : col + at < n && left.b_left(col + at);
   }
 
+  __device__ __forceinline__ float result(float before, double sum) const {
+    return mmci_result_f32(before, accumulate, sum);
+  }
+  __device__ __forceinline__ double result(double before, double sum) const {
+    return mmci_result_f64(before, accumulate, sum);
+  }
+
   __device__ __forceinline__ void store(bool all, int64_t row, int64_t col, double sum) const {
     if (row >= m || col >= n || (!all && !left.a_left(row) && !left.b_left(col))) return;
     Element *to = c + row * ldc + col;
-    *to = (Element)(accumulate ? (double)*to + sum : sum);
+    *to = result(*to, sum);
   }
 
   /* Computes sum += a b: thread 4g + t has rows g and g + 8 of a at k t, column g of b at k t, and

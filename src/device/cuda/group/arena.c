@@ -3,7 +3,7 @@
 #include "device/cuda/group/group.h"
 
 bool mmci_arena_is_small(const mmci_group *chain) {
-  const int64_t side = chain->precision == MMCI_REPRODUCIBLE && chain->count == 1
+  const int64_t side = mmci_precision_is_reproducible(chain->precision) && chain->count == 1
                            ? MMCI_GROUP_ALONE_SIDE
                            : MMCI_GROUP_SIDE;
   for (int s = 0; s < chain->count; s++) {

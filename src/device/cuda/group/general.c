@@ -191,7 +191,7 @@ bool mmci_general_plan(const mmci_group_limits *limits, const mmci_group *chain,
                         .c_stride = chain->c_stride,
                         .c_gathered = chain->c_gathered,
                         .late = when == MMCI_LATE,
-                        .in_order = chain->precision == MMCI_REPRODUCIBLE,
+                        .in_order = mmci_precision_is_reproducible(chain->precision),
                         .count = (uint8_t)chain->count};
   choose_threads(&l, out);
   for (int s = 0; s < chain->count; s++) fill_product(&l, s, out);

@@ -337,7 +337,7 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
     kernel->kind = NOTHING;
     return;
   }
-  if (chain->precision == MMCI_REPRODUCIBLE) {
+  if (mmci_precision_is_reproducible(chain->precision)) {
     choose_in_order(model, chain, kernel);
     return;
   }
@@ -449,7 +449,7 @@ static void fill_squares(const mmci_group *chain, mmci_squares *squares) {
   *squares = (mmci_squares){.c_stride = chain->c_stride,
                             .batch = chain->batch,
                             .n = chain->n,
-                            .in_order = chain->precision == MMCI_REPRODUCIBLE};
+                            .in_order = mmci_precision_is_reproducible(chain->precision)};
   for (int i = 0; i < chain->n; i++) squares->stride[i] = chain->forms[i].stride;
 }
 

@@ -271,7 +271,7 @@ bool mmci_packs_plan(const mmci_group_limits *limits, const mmci_group *chain, m
                       .c_gathered = chain->c_gathered,
                       .c_tight = !chain->c_gathered && chain->c_stride == last->m * last->n &&
                                  (chain->ldc == last->n || last->m == 1),
-                      .in_order = chain->precision == MMCI_REPRODUCIBLE,
+                      .in_order = mmci_precision_is_reproducible(chain->precision),
                       .count = (uint8_t)chain->count,
                       .lanes = (uint8_t)lanes,
                       .warps = WARPS};

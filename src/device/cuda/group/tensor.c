@@ -214,7 +214,7 @@ bool mmci_tensor_plan(const mmci_group_limits *limits, const mmci_group *chain, 
                        .c_stride = chain->c_stride,
                        .c_gathered = chain->c_gathered,
                        .late = when == MMCI_LATE,
-                       .in_order = chain->precision == MMCI_REPRODUCIBLE,
+                       .in_order = mmci_precision_is_reproducible(chain->precision),
                        .count = (uint8_t)chain->count};
   choose_threads(&l, out);
   fill_steps(&l, out);

@@ -75,7 +75,7 @@ bool mmci_tiles_plan(const mmci_group *chain, mmci_tiles *out) {
                       .c_stride = chain->c_stride,
                       .batch = chain->batch,
                       .c_gathered = chain->c_gathered,
-                      .in_order = chain->precision == MMCI_REPRODUCIBLE,
+                      .in_order = mmci_precision_is_reproducible(chain->precision),
                       .n = (uint8_t)chain->n,
                       .size = (uint8_t)size};
   for (int i = 0; i < chain->n; i++) {

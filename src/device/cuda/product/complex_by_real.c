@@ -44,6 +44,11 @@ mmci_gemm mmci_complex_by_real(const mmci_gemm *gemm) {
   return real;
 }
 
+/* Says by what a faithful product is computed: by emulated.h, or by residues. */
+static bool is_emulated(const mmci_gemm *real) {
+  return real->dtype == MMC_F32 && !real->whole;
+}
+
 static size_t bytes_of_b(const mmci_gemm *real) {
   return aligned(real->k * real->b.ld, real->dtype);
 }
@@ -56,9 +61,9 @@ uint64_t mmci_complex_product_bytes(const struct cudaDeviceProp *device, const m
                                     int shape) {
   const mmci_gemm real = mmci_complex_by_real(gemm);
   const uint64_t bytes = bytes_of_b(&real) + bytes_of_a(gemm, &real);
-  if (gemm->precision == MMCI_REPRODUCIBLE)
+  if (mmci_gemm_is_in_order(gemm))
     return bytes + mmci_large_tile_bytes(device, &real, shape);
-  return bytes + (real.dtype == MMC_F32 ? mmci_emulated_bytes(&real) : mmci_residues_bytes(&real));
+  return bytes + (is_emulated(&real) ? mmci_emulated_bytes(&real) : mmci_residues_bytes(&real));
 }
 
 static mmc_status prepare_in_order(mmci_complex_product *x, mmci_device *device, int shape,
@@ -72,8 +77,8 @@ static mmc_status prepare_in_order(mmci_complex_product *x, mmci_device *device,
 static mmc_status prepare_real(mmci_complex_product *x, mmci_device *device, int shape,
                                mmci_error *error) {
   const int multiprocessors = device->properties.multiProcessorCount;
-  if (x->gemm.precision == MMCI_REPRODUCIBLE) return prepare_in_order(x, device, shape, error);
-  if (x->real.dtype == MMC_F32)
+  if (mmci_gemm_is_in_order(&x->gemm)) return prepare_in_order(x, device, shape, error);
+  if (is_emulated(&x->real))
     return mmci_emulated_prepare(&x->real, mmci_emulated_choose(&x->real), multiprocessors,
                                  &x->emulated, error);
   return mmci_residues_prepare(&x->real, 0, multiprocessors, &x->residues, error);

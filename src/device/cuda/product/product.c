@@ -140,7 +140,7 @@ static void fill_alone(const mmci_gemm *gemm, alone *x) {
   x->product = (mmci_group_product){gemm->m, gemm->k, gemm->n, 0, 1};
   x->group = (mmci_group){
       .dtype = gemm->dtype,
-      .precision = gemm->precision == MMCI_REPRODUCIBLE ? MMCI_REPRODUCIBLE : MMCI_NATIVE,
+      .precision = mmci_gemm_is_in_order(gemm) ? MMCI_REPRODUCIBLE : MMCI_NATIVE,
       .batch = gemm->batch > 1 ? gemm->batch : 1,
       .n = 2,
       .count = 1,
@@ -356,7 +356,9 @@ static void choose_kind(const mmci_device *device, const mmci_gemm *gemm, mmci_k
     kernel->kind = NOTHING;
   else if (gemm->k == 0)
     kernel->kind = ZEROS;
-  else if (gemm->precision == MMCI_REPRODUCIBLE)
+  else if (gemm->whole)
+    kernel->kind = mmci_dtype_is_complex(gemm->dtype) ? FAITHFUL_COMPLEX : RESIDUES;
+  else if (mmci_gemm_is_in_order(gemm))
     kernel->kind = kind_in_order(device, gemm);
   else if (gemm->a.gathered || gemm->b.gathered ||
            !mmci_stored_as(&gemm->a, gemm->m, gemm->k, gemm->dtype, &kernel->a) ||
@@ -375,13 +377,23 @@ static bool has_arithmetic(const mmci_gemm *gemm) {
     return (unsigned)dtype <= MMC_BOOL && ((gemm->rule.modulus == 0 && !gemm->rule.checked) ||
                                            (mmci_dtype_is_integer(dtype) && dtype != MMC_BOOL));
   if (gemm->rule.semiring == MMC_LOG_SUM_EXP)
-    return (dtype == MMC_F32 || dtype == MMC_F64) && gemm->precision != MMCI_REPRODUCIBLE;
+    return (dtype == MMC_F32 || dtype == MMC_F64) &&
+           !mmci_precision_is_reproducible(gemm->precision);
   return dtype == MMC_F32 || dtype == MMC_F64 || dtype == MMC_I64;
 }
 
+/* Says whether there are kernels for sums of whole numbers: on Hopper; of complex ones not for a
+ * batch, whose products go one after the other. */
+static bool has_whole(const mmci_device *device, const mmci_gemm *gemm) {
+  const bool is_complex = mmci_dtype_is_complex(gemm->dtype);
+  const mmci_gemm real = is_complex ? mmci_complex_by_real(gemm) : *gemm;
+  return is_nothing(gemm) || gemm->k == 0 ||
+         (mmci_residues_supports(&device->properties, &real) && !gemm->a.gathered &&
+          !gemm->b.gathered && !(is_complex && is_batch(gemm)));
+}
+
 bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
-  (void)device;
-  return has_arithmetic(gemm) && gemm->m >= 0 && gemm->k >= 0 && gemm->n >= 0 && gemm->a.ld >= 1 &&
+  return has_arithmetic(gemm) && (!gemm->whole || has_whole(device, gemm)) && gemm->m >= 0 && gemm->k >= 0 && gemm->n >= 0 && gemm->a.ld >= 1 &&
          gemm->b.ld >= 1 && gemm->ldc >= 1 && gemm->batch >= 0 && gemm->a.stride >= 0 &&
          gemm->b.stride >= 0;
 }
@@ -431,7 +443,7 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       return mmci_residues_name(gemm->dtype);
     case FAITHFUL_COMPLEX: {
       const mmci_gemm real = mmci_complex_by_real(gemm);
-      return real.dtype == MMC_F32 ? mmci_emulated_name(mmci_emulated_choose(&real))
+      return real.dtype == MMC_F32 && !gemm->whole ? mmci_emulated_name(mmci_emulated_choose(&real))
                                    : mmci_residues_name(real.dtype);
     }
     case CUBLASLT:
@@ -508,7 +520,7 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
   plain.variant = 0;
   choose_kind(device, &plain, &kernel);
   if (kernel.kind == RESIDUES) return mmci_residues_seconds(&plain);
-  if (kernel.kind == FAITHFUL_COMPLEX && gemm->dtype == MMC_C128) {
+  if (kernel.kind == FAITHFUL_COMPLEX && (gemm->dtype == MMC_C128 || gemm->whole)) {
     const mmci_gemm real = mmci_complex_by_real(&plain);
     return mmci_residues_seconds(&real);
   }
@@ -585,7 +597,7 @@ int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm) {
   mmci_kernel kernel = {.device = device};
   MMCI_CUDA_ON_ANYHOW(device);
   choose_kind(device, gemm, &kernel);
-  if (is_batch(gemm) || kernel.kind < CUBLAS || mmci_cuda_find_cublas(device, NULL) != MMC_OK)
+  if (is_batch(gemm) || gemm->whole || kernel.kind < CUBLAS || mmci_cuda_find_cublas(device, NULL) != MMC_OK)
     return 0;
   if (lt_find(device->cublas, &kernel, &count, NULL) != MMC_OK) count = 0;
   mmci_lt_destroy(device->cublas, &kernel.lt);
@@ -619,12 +631,13 @@ static mmc_status prepare_emulated(mmci_kernel *kernel, mmci_error *error) {
   return MMC_OK;
 }
 
-/* Without memory for residues, FP64 is cuBLAS's, and integers are multiplied by loops. */
+/* Without memory for residues, FP64 is cuBLAS's, and integers are multiplied by loops; sums of whole
+ * numbers cannot be computed. */
 static mmc_status prepare_residues(mmci_kernel *kernel, mmci_error *error) {
   const mmci_gemm *gemm = &kernel->gemm;
   mmc_status status = mmci_residues_prepare(gemm, 0, kernel->device->properties.multiProcessorCount,
                                             &kernel->residues, error);
-  if (status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) return status;
+  if ((status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) || gemm->whole) return status;
   if (gemm->dtype != MMC_F64)
     kernel->kind = gemm->rule.modulus != 0 ? MODULAR : PLAIN;
   else
@@ -652,11 +665,12 @@ static mmc_status prepare_checked(mmci_kernel *kernel, mmci_error *error) {
   return status == MMC_E_NOMEM || status == MMC_E_UNSUPPORTED ? MMC_OK : status;
 }
 
-/* Without memory for it, a faithful complex product is cuBLAS's. */
+/* Without memory for it, a faithful complex product is cuBLAS's, unless its sums are of whole
+ * numbers. */
 static mmc_status prepare_faithful_complex(mmci_kernel *kernel, mmci_error *error) {
   mmc_status status = mmci_complex_product_prepare(kernel->device, &kernel->gemm, 0,
                                                    &kernel->complex_product, error);
-  if (status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) return status;
+  if ((status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) || kernel->gemm.whole) return status;
   kernel->kind = CUBLAS;
   return MMC_OK;
 }
@@ -797,7 +811,7 @@ static kind kind_of_addresses(const mmci_kernel *kernel, const void *a, const vo
     return mmci_large_tile_takes(kernel->large_tile, a, b) ? ORDERED_TILES : ORDERED;
   if (kernel->kind == IN_ORDER && !mmci_in_order_takes(a, b, c))
     return mmci_cuda_element_bytes(kernel->gemm.dtype) == 2 ? ORDERED_HALF : ORDERED;
-  if (kernel->kind < CUBLAS_BATCH) return kernel->kind;
+  if (kernel->kind < CUBLAS_BATCH || kernel->gemm.whole) return kernel->kind;
   if (bits % mmci_cuda_element_bytes(kernel->gemm.dtype) != 0) return PLAIN;
   if (kernel->kind == LARGE_TILE)
     return mmci_large_tile_takes(kernel->large_tile, a, b) ? LARGE_TILE : CUBLAS;

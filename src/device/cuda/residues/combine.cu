@@ -30,26 +30,27 @@ struct Combine {
   int64_t ldc, plane; /* plane: chunks of all threads of a plane */
   int m, n, across;
   bool accumulate, pairs;
+  bool turned; /* as in mmci_gemm */
 };
 
-/* Sums of 16 elements: doubles by fractions, integers by whole numbers and turns. */
+/* Sums of 16 elements: doubles by fractions, integers and floats by whole numbers and turns. */
 struct Fractions {
   mmci_fraction sum[CHUNK];
-  __device__ __forceinline__ void begin(const mmci_share *shares, int planes) {
+  __device__ __forceinline__ void begin(const mmci_modulus_share *shares, int planes) {
     mmci_fraction bias = {0, 0};
-    for (int p = 0; p < planes; p++) mmci_fraction_add(bias, 128, shares[p]);
+    for (int p = 0; p < planes; p++) mmci_fraction_add(&bias, 128, &shares[p]);
 #pragma unroll
     for (int e = 0; e < CHUNK; e++) sum[e] = {0 - bias.high, 0 - bias.low};
   }
-  __device__ __forceinline__ void add(int e, uint32_t biased, const mmci_share &share) {
-    mmci_fraction_add(sum[e], biased, share);
+  __device__ __forceinline__ void add(int e, uint32_t biased, const mmci_modulus_share &share) {
+    mmci_fraction_add(&sum[e], biased, &share);
   }
 };
 
 struct Wholes {
   uint64_t sum[CHUNK];
   int64_t turns[CHUNK];
-  __device__ __forceinline__ void begin(const mmci_share *shares, int planes) {
+  __device__ __forceinline__ void begin(const mmci_modulus_share *shares, int planes) {
     uint64_t whole = 0;
     int64_t turn = 0;
     for (int p = 0; p < planes; p++) {
@@ -62,7 +63,7 @@ struct Wholes {
       turns[e] = -turn;
     }
   }
-  __device__ __forceinline__ void add(int e, uint32_t biased, const mmci_share &share) {
+  __device__ __forceinline__ void add(int e, uint32_t biased, const mmci_modulus_share &share) {
     sum[e] += biased * share.whole;
     turns[e] += (int64_t)biased * share.turns;
   }
@@ -72,14 +73,14 @@ struct Wholes {
 struct Modular {
   Wholes wholes;
   int64_t quotient[CHUNK];
-  __device__ __forceinline__ void begin(const mmci_share *shares, int planes) {
+  __device__ __forceinline__ void begin(const mmci_modulus_share *shares, int planes) {
     wholes.begin(shares, planes);
     int64_t all = 0;
     for (int p = 0; p < planes; p++) all += 128 * shares[p].quotient;
 #pragma unroll
     for (int e = 0; e < CHUNK; e++) quotient[e] = -all;
   }
-  __device__ __forceinline__ void add(int e, uint32_t biased, const mmci_share &share) {
+  __device__ __forceinline__ void add(int e, uint32_t biased, const mmci_modulus_share &share) {
     wholes.add(e, biased, share);
     quotient[e] += (int64_t)biased * share.quotient;
   }
@@ -88,7 +89,7 @@ struct Modular {
 /* Adds what a word of four elements counts. */
 template <class Sums>
 static __device__ __forceinline__ void add_word(Sums &sums, int first, uint32_t word,
-                                                const mmci_share &share) {
+                                                const mmci_modulus_share &share) {
   const uint32_t biased = word ^ 0x80808080u;
 #pragma unroll
   for (int e = 0; e < 4; e++) sums.add(first + e, biased >> 8 * e & 0xff, share);
@@ -96,7 +97,7 @@ static __device__ __forceinline__ void add_word(Sums &sums, int first, uint32_t 
 
 template <class Sums>
 static __device__ __forceinline__ void add_all(Sums &sums, const uint4 *from, int64_t plane,
-                                               const mmci_share *shares, int planes) {
+                                               const mmci_modulus_share *shares, int planes) {
   for (int p = 0; p < planes; p += AHEAD) {
     uint4 next[AHEAD];
 #pragma unroll
@@ -113,21 +114,32 @@ static __device__ __forceinline__ void add_all(Sums &sums, const uint4 *from, in
   }
 }
 
+static __device__ __forceinline__ double sum_with(double before, bool accumulate, double x) {
+  return mmci_result_f64(before, accumulate, x);
+}
+static __device__ __forceinline__ float sum_with(float before, bool accumulate, double x) {
+  return mmci_result_f32(before, accumulate, x);
+}
+static __device__ __forceinline__ uint64_t sum_with(uint64_t before, bool accumulate, uint64_t x) {
+  return accumulate ? before + x : x;
+}
+
 /* Writes two neighbours. */
-template <class Element>
-static __device__ __forceinline__ void store_pair(const Combine &s, int row, int col, Element left,
-                                                  Element right, bool one, bool other) {
+template <class Element, class Value>
+static __device__ __forceinline__ void store_pair(const Combine &s, int row, int col, Value left,
+                                                  Value right, bool one, bool other) {
   struct alignas(2 * sizeof(Element)) Two {
     Element x, y;
   };
   Element *to = static_cast<Element *>(s.c) + row * s.ldc + col;
   if (s.pairs && one && other) {
     const Two before = s.accumulate ? *reinterpret_cast<Two *>(to) : Two{0, 0};
-    *reinterpret_cast<Two *>(to) = {before.x + left, before.y + right};
+    *reinterpret_cast<Two *>(to) = {sum_with(before.x, s.accumulate, left),
+                                    sum_with(before.y, s.accumulate, right)};
     return;
   }
-  if (one) to[0] = s.accumulate ? to[0] + left : left;
-  if (other) to[1] = s.accumulate ? to[1] + right : right;
+  if (one) to[0] = sum_with(s.accumulate ? to[0] : Element(0), s.accumulate, left);
+  if (other) to[1] = sum_with(s.accumulate ? to[1] : Element(0), s.accumulate, right);
 }
 
 /* A row's or column's unit; `there` says that its elements of C are computed here. */
@@ -145,31 +157,71 @@ static __device__ __forceinline__ Unit unit_of(const mmci_residue_row *rows, int
   return unit;
 }
 
-/* Multiplies a unit by M / 2^64. */
-static __device__ __forceinline__ void unit_times(Unit &unit, const double (&by)[2]) {
-  const double x = unit.parts[0], first = x * by[0];
-  unit.parts[1] = (fma(x, by[0], -first) + x * by[1] + unit.parts[1] * by[0]) * 0x1p-64;
-  unit.parts[0] = first * 0x1p-64;
-}
-
 static __device__ __forceinline__ void write(const Combine &s, const Fractions &sums, int row,
                                              int col, int planes) {
   const double(&product)[2] = s.moduli->product_parts[planes];
   Unit rows[2] = {unit_of(s.a_rows, row, s.m), unit_of(s.a_rows, row + 8, s.m)};
-  unit_times(rows[0], product);
-  unit_times(rows[1], product);
+  if (!s.turned) {
+    mmci_unit_times(rows[0].parts, product);
+    mmci_unit_times(rows[1].parts, product);
+  }
 #pragma unroll
   for (int j = 0; j < CHUNK / 4; j++) {
     const int at = col + 8 * j;
-    const Unit left = unit_of(s.b_rows, at, s.n), right = unit_of(s.b_rows, at + 1, s.n);
+    Unit cols[2] = {unit_of(s.b_rows, at, s.n), unit_of(s.b_rows, at + 1, s.n)};
+    if (s.turned) {
+      mmci_unit_times(cols[0].parts, product);
+      mmci_unit_times(cols[1].parts, product);
+    }
 #pragma unroll
     for (int r = 0; r < 2; r++) {
       if (!rows[r].there) continue;
-      const int e = 4 * j + 2 * r;
-      store_pair<double>(s, row + 8 * r, at,
-                         mmci_fraction_times(sums.sum[e], rows[r].parts, left.parts),
-                         mmci_fraction_times(sums.sum[e + 1], rows[r].parts, right.parts),
-                         left.there, right.there);
+      double x[2];
+#pragma unroll
+      for (int i = 0; i < 2; i++)
+        x[i] = s.turned ? mmci_fraction_times(sums.sum[4 * j + 2 * r + i], cols[i].parts,
+                                              rows[r].parts)
+                        : mmci_fraction_times(sums.sum[4 * j + 2 * r + i], rows[r].parts,
+                                              cols[i].parts);
+      store_pair<double>(s, row + 8 * r, at, x[0], x[1], cols[0].there, cols[1].there);
+    }
+  }
+}
+
+/* Returns the sum of residues as the number that is meant, which is below 2^63. */
+static __device__ __forceinline__ uint64_t sum_of(const Wholes &sums, int e, uint64_t product) {
+  const int64_t turns = (sums.turns[e] + (1ll << 47)) >> 48;
+  return sums.sum[e] - (uint64_t)turns * product;
+}
+
+/* As floats. */
+struct Singles {
+  Wholes wholes;
+  __device__ __forceinline__ void begin(const mmci_modulus_share *shares, int planes) {
+    wholes.begin(shares, planes);
+  }
+  __device__ __forceinline__ void add(int e, uint32_t biased, const mmci_modulus_share &share) {
+    wholes.add(e, biased, share);
+  }
+};
+
+static __device__ __forceinline__ void write(const Combine &s, const Singles &sums, int row,
+                                             int col, int planes) {
+  const uint64_t product = s.moduli->product[planes];
+  const Unit rows[2] = {unit_of(s.a_rows, row, s.m), unit_of(s.a_rows, row + 8, s.m)};
+#pragma unroll
+  for (int j = 0; j < CHUNK / 4; j++) {
+    const int at = col + 8 * j;
+    const Unit cols[2] = {unit_of(s.b_rows, at, s.n), unit_of(s.b_rows, at + 1, s.n)};
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+      if (!rows[r].there) continue;
+      double x[2];
+#pragma unroll
+      for (int i = 0; i < 2; i++)
+        x[i] = mmci_sum_times((int64_t)sum_of(sums.wholes, 4 * j + 2 * r + i, product),
+                              rows[r].parts[0], cols[i].parts[0]);
+      store_pair<float>(s, row + 8 * r, at, x[0], x[1], cols[0].there, cols[1].there);
     }
   }
 }
@@ -182,10 +234,7 @@ static __device__ __forceinline__ void write(const Combine &s, const Wholes &sum
     const int r = row + 8 * (e / 2 % 2), at = col + 8 * (e / 4);
     uint64_t x[2];
 #pragma unroll
-    for (int i = 0; i < 2; i++) {
-      const int64_t turns = (sums.turns[e + i] + (1ll << 47)) >> 48;
-      x[i] = sums.sum[e + i] - (uint64_t)turns * product;
-    }
+    for (int i = 0; i < 2; i++) x[i] = sum_of(sums, e + i, product);
     if (r < s.m) store_pair<uint64_t>(s, r, at, x[0], x[1], at < s.n, at + 1 < s.n);
   }
 }
@@ -213,7 +262,7 @@ static __device__ __forceinline__ void write(const Combine &s, const Modular &su
 
 template <class Sums>
 __global__ void __launch_bounds__(THREADS) residues_combine(Combine s) {
-  __shared__ mmci_share shares[MMCI_MODULI];
+  __shared__ mmci_modulus_share shares[MMCI_MODULI];
   const int planes = s.state->planes;
   if (planes == 0) return;
   if ((int)threadIdx.x < planes) shares[threadIdx.x] = s.moduli->share[planes][threadIdx.x];
@@ -256,9 +305,11 @@ extern "C" mmc_status mmci_residues_combine(cudaStream_t stream,
                      (int)g->n,
                      (int)across,
                      g->accumulate,
-                     g->ldc % 2 == 0 && reinterpret_cast<uintptr_t>(c) % 16 == 0};
+                     g->ldc % 2 == 0 && reinterpret_cast<uintptr_t>(c) % 16 == 0,
+                     g->turned};
   const dim3 grid((unsigned)(down * across * 2 * CHUNKS));
   MMCI_CUDA_TRY(mmci_launch(g->dtype == MMC_F64    ? residues_combine<Fractions>
+                            : g->dtype == MMC_F32  ? residues_combine<Singles>
                             : g->rule.modulus != 0 ? residues_combine<Modular>
                                                    : residues_combine<Wholes>,
                             grid, dim3(THREADS), 0, stream, s));

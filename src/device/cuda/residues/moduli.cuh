@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "device/cuda/residues/residues_kernels.h"
+#include "device/whole/rows.h"
 
 static const uint64_t MMCI_BYTES_OF_128 = 0x8080808080808080ull;
 
@@ -89,103 +90,6 @@ static __device__ __forceinline__ void mmci_turn_bytes(uint32_t (&x)[4]) {
   x[2] = __byte_perm(high01, high23, 0x5410);
   x[3] = __byte_perm(high01, high23, 0x7632);
 #endif
-}
-
-/* ---- scales ------------------------------------------------------------------------------------
- */
-
-/* Rows with greater or lesser numbers, which might overflow on the way, are left to FP64. */
-static const double MMCI_MOST_SCALABLE = 0x1p400, MMCI_LEAST_SCALABLE = 0x1p-400;
-enum {
-  MMCI_RESIDUE_PEAK = 540, /* k times a row's squares may be so many times its square sum */
-  MMCI_RESIDUE_FEW = 2,    /* one of so many elements of a row must not be zero */
-};
-
-static __device__ __forceinline__ double mmci_top_bits(double x) {
-  uint64_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  bits &= 0xfffe000000000000ull; /* three of the mantissa */
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
-/* Returns the factor of a row's elements, of four bits, that gives it at most the length `reach`
- * after rounding to integers. */
-static __device__ __forceinline__ double mmci_residue_scale(double squares, double reach,
-                                                            int64_t k) {
-  if (!(squares > 0)) return 0;
-  return mmci_top_bits((reach * (1 - 0x1p-20) - 0.5 * sqrt((double)k)) / sqrt(squares));
-}
-
-/* Returns the greatest power of two that, as a row's factor, gives it at most the length `reach`.
- */
-static __device__ __forceinline__ double mmci_whole_scale(double squares, double reach) {
-  if (!(squares > 0)) return 0;
-  const double most = reach * (1 - 0x1p-20) / sqrt(squares);
-  uint64_t bits;
-  double x;
-  memcpy(&bits, &most, sizeof bits);
-  bits &= 0x7ff0000000000000ull;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
-/* Returns the exponent of the lowest bit that is set in a number, which is not 0. */
-static __device__ __forceinline__ int mmci_lowest_bit(double x) {
-  uint64_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  const int exponent = (int)(bits >> 52 & 0x7ff);
-  const uint64_t mantissa = (bits & 0x000fffffffffffffull) | (uint64_t)(exponent > 0) << 52;
-#ifdef MMCI_EMULATE_CUDA
-  const int zeros = __builtin_ctzll(mantissa);
-#else
-  const int zeros = __ffsll((long long)mantissa) - 1;
-#endif
-  return (exponent > 0 ? exponent : 1) - 1075 + zeros;
-}
-
-/* Returns 1 / x as the sum of two doubles. */
-static __device__ __forceinline__ void mmci_inverse(double x, double (&out)[2]) {
-  out[0] = x == 0 ? 0 : 1 / x;
-  out[1] = x == 0 ? 0 : fma(-out[0], x, 1.0) / x;
-}
-
-/* ---- results -----------------------------------------------------------------------------------
- */
-
-/* Sums of residues times fractions: 64 bits behind the point, and 16 more. */
-struct mmci_fraction {
-  uint64_t high;
-  uint32_t low;
-};
-
-/* Residues are added with 128 more than they are, and what that makes is subtracted first. */
-static __device__ __forceinline__ void mmci_fraction_add(mmci_fraction &sum, uint32_t biased,
-                                                         const mmci_share &share) {
-  sum.high += (uint64_t)biased * share.fraction;
-  sum.low += biased * share.beyond;
-}
-
-/* Returns a product that the compiler does not join with an addition. */
-static __device__ __forceinline__ double mmci_rounded_product(double x, double y) {
-#ifdef MMCI_EMULATE_CUDA
-  return x * y;
-#else
-  return __dmul_rn(x, y);
-#endif
-}
-
-/* Returns the fraction, from -1/2 to 1/2, times the product of two sums of two doubles. What is
- * exactly a double comes out exactly. */
-static __device__ __forceinline__ double mmci_fraction_times(mmci_fraction x, const double (&a)[2],
-                                                             const double (&b)[2]) {
-  const int64_t whole = (int64_t)(x.high + (uint64_t)((int32_t)x.low >> 16));
-  const double high = (double)whole;
-  const double low = (double)(whole - (int64_t)high) + (double)(x.low & 0xffff) * 0x1p-16;
-  const double first = mmci_rounded_product(high, a[0]),
-               on = fma(high, a[0], -first) + high * a[1] + low * a[0];
-  const double product = mmci_rounded_product(first, b[0]);
-  return product + (fma(first, b[0], -product) + first * b[1] + on * b[0]);
 }
 
 #endif

@@ -7,6 +7,7 @@
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/element_bytes.h"
 #include "device/cuda/tensor_map.h"
+#include "device/whole/rows.h"
 
 enum {
   HOPPER = 9,
@@ -45,12 +46,12 @@ struct mmci_residues {
   made own[2];      /* A and B in this product's memory */
 };
 
-static bool is_digits(mmc_dtype dtype) {
-  return dtype != MMC_F64 && mmci_cuda_element_bytes(dtype) < 8;
-}
-
 static bool is_integer(mmc_dtype dtype) {
   return dtype >= MMC_I8 && dtype <= MMC_U64;
+}
+
+static bool is_digits(mmc_dtype dtype) {
+  return is_integer(dtype) && mmci_cuda_element_bytes(dtype) < 8;
 }
 
 /* Says whether there are such sums: modulo a number only of 64 bits, where digits do not serve. */
@@ -60,7 +61,7 @@ static bool has_rule(const mmci_gemm *gemm) {
 }
 
 const char *mmci_residues_name(mmc_dtype dtype) {
-  return dtype == MMC_F64   ? "emulated int8 residues"
+  return !is_integer(dtype)  ? "emulated int8 residues"
          : is_digits(dtype) ? "int8 digits"
                             : "int8 residues";
 }
@@ -91,9 +92,15 @@ static int planes_within(const mmci_gemm *gemm) {
   return 0;
 }
 
+/* Returns how many moduli a product has whatever its data: those of sums of whole numbers. */
+static int whole_planes(const mmci_gemm *gemm) {
+  return gemm->dtype == MMC_F32 ? MMCI_WHOLE_PLANES_F32 : MMCI_WHOLE_PLANES_F64;
+}
+
 bool mmci_residues_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm) {
   return device->major == HOPPER && device->minor == 0 &&
-         (gemm->dtype == MMC_F64 || is_integer(gemm->dtype)) &&
+         (gemm->dtype == MMC_F64 || is_integer(gemm->dtype) ||
+          (gemm->dtype == MMC_F32 && gemm->whole)) &&
          (!has_tolerance(gemm) || planes_within(gemm) > 0) && has_rule(gemm) && !gemm->a.gathered &&
          !gemm->b.gathered && gemm->m > 0 && gemm->k > 0 && gemm->n > 0 && gemm->m <= LONGEST &&
          gemm->n <= LONGEST && gemm->k <= (is_digits(gemm->dtype) ? LONGEST : MMCI_RESIDUES_K);
@@ -118,7 +125,9 @@ bool mmci_residues_pays(const mmci_gemm *gemm) {
 double mmci_residues_seconds(const mmci_gemm *gemm) {
   const double m = (double)gemm->m, k = (double)gemm->k, n = (double)gemm->n,
                bytes = (double)mmci_cuda_element_bytes(gemm->dtype),
-               planes = has_tolerance(gemm) ? planes_within(gemm) : (double)USUAL_MODULI;
+               planes = gemm->whole           ? whole_planes(gemm)
+                        : has_tolerance(gemm) ? planes_within(gemm)
+                                              : USUAL_MODULI;
   const double batch = gemm->batch > 1 ? (double)gemm->batch : 1;
   return batch *
          (LAUNCHES_S + 2 * m * k * n * planes / OPERATIONS_PER_S +
@@ -139,6 +148,7 @@ static uint64_t aligned(uint64_t bytes) {
 static int planes_of(const mmci_gemm *gemm, int asked) {
   if (is_digits(gemm->dtype)) return (int)mmci_cuda_element_bytes(gemm->dtype);
   if (asked > 0) return asked;
+  if (gemm->whole) return whole_planes(gemm);
   if (has_tolerance(gemm)) return planes_within(gemm);
   if (gemm->dtype == MMC_F64) return MMCI_MODULI_F64;
   static const int FEWEST = 17;
@@ -260,7 +270,9 @@ mmc_status mmci_residues_prepare(const mmci_gemm *gemm, int planes, int multipro
   if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
   x->product.gemm = *gemm;
   x->product.planes = planes_of(gemm, planes);
-  x->product.fixed = planes;
+  x->product.fixed = gemm->whole ? x->product.planes : planes;
+  if (gemm->whole)
+    x->product.peak = gemm->dtype == MMC_F32 ? MMCI_WHOLE_PEAK_F32 : MMCI_WHOLE_PEAK_F64;
   x->product.tolerance = has_tolerance(gemm) ? mmci_residues_error_bound(gemm) : 0;
   x->multiprocessors = multiprocessors;
   mmc_status status = take_memory(x, error);
@@ -303,7 +315,8 @@ bool mmci_residues_share(mmci_residues *x, int which, const mmci_residues *from,
   const mmci_gemm *g = &p->gemm, *h = &from->product.gemm;
   const mmci_residue_operand *mine = &own->operand,
                              *theirs = of == 0 ? &from->product.a : &from->product.b;
-  if (g->dtype != MMC_F64 || h->dtype != MMC_F64 || g->batch > 1 || h->batch > 1 ||
+  if (is_integer(g->dtype) || g->dtype != h->dtype || g->whole != h->whole || g->batch > 1 ||
+      h->batch > 1 ||
       p->planes != from->product.planes || p->fixed != from->product.fixed ||
       p->tolerance != from->product.tolerance || mine->rows != theirs->rows ||
       mine->k != theirs->k || is_across(g, which) != is_across(h, of) ||
@@ -366,7 +379,7 @@ static mmc_status enqueue_one(cudaStream_t stream, const mmci_residues *x, const
     status = mmci_residues_multiply(stream, p, &a_map, &b_map, x->multiprocessors, c, error);
   if (status != MMC_OK || is_digits(g->dtype)) return status;
   status = mmci_residues_combine(stream, p, c, error);
-  if (status != MMC_OK || g->dtype != MMC_F64) return status;
+  if (status != MMC_OK || is_integer(g->dtype)) return status;
   return mmci_residues_rest(stream, p, x->multiprocessors, a, b, c, error);
 }
 

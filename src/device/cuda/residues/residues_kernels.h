@@ -8,7 +8,7 @@
 #include <cuda_runtime_api.h>
 #endif
 
-#include "device/cuda/residues/moduli.h"
+#include "device/whole/moduli.h"
 #include "device/device.h"
 
 #ifdef __cplusplus
@@ -28,6 +28,7 @@ typedef struct mmci_residue_row {
   double squares; /* the sum of its squares */
   double scale;   /* factor of its elements; 0 when all are zero */
   double unit[2]; /* what 1 stands for, as the sum of two doubles */
+  double grain;   /* as mmci_row_grain() says */
   int64_t left;   /* the row is left to FP64 */
 } mmci_residue_row;
 
@@ -78,6 +79,9 @@ typedef struct mmci_residue_product {
   int32_t fixed;    /* so many moduli are asked for; 0: what the data or a tolerance needs */
   int32_t shared;   /* bits 0 and 1: A and B were looked at and split by an earlier product */
   bool alike;       /* B is A, and so are its residues */
+  /* Each row is judged, scaled and left to FP64 by what is in it alone, as whole.h says; 0 where the
+   * rows of an operand are judged together, else the greatest peak of a row. */
+  double peak;
 } mmci_residue_product;
 
 /* Reads an operand whose element (r, k) is x[r * ld + k], or x[k * ld + r] when across, and writes

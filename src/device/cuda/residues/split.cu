@@ -22,8 +22,8 @@ enum {
   WARPS = THREADS / 32,
   SPLIT_THREADS = 128,
   ROWS = 32,           /* rows across of a block */
-  RANGE_THREADS = 512, /* threads that look at rows across */
-  RANGE_WARPS = RANGE_THREADS / 32,
+  RANGE_THREADS = 32 * MMCI_ROW_LANES, /* threads that look at rows across */
+  RANGE_WARPS = MMCI_ROW_LANES,
   TURN_THREADS = 256,
   TURN_ROWS = 128, /* rows of bytes of a block */
   LINE_WORDS = MMCI_LINE / 4,
@@ -31,7 +31,6 @@ enum {
   SAMPLE_THREADS = 256,
   SAMPLE_WARPS = SAMPLE_THREADS / 32, /* they share the rows of 32 k's */
   FEWEST = 4,                         /* moduli of doubles */
-  HIGHEST = 1024,
 };
 
 /* Of C with so many elements cuBLAS does not cut sums into pieces. */
@@ -40,92 +39,91 @@ static const double WHOLE_SUMS = 1 << 23;
 /* ---- what is known of a row
  * ---------------------------------------------------------------------- */
 
-struct Facts {
-  double squares, sum, most; /* of magnitudes */
-  int zeros, signs;          /* signs: 1 for a number above zero, 2 for one below */
-  int down_to;               /* how far the lowest bit of any is below 2^HIGHEST */
-  __device__ __forceinline__ void add(double x) {
-    const double magnitude = fabs(x);
-    squares = fma(x, x, squares);
-    sum += magnitude;
-    most = magnitude > most || x != x ? magnitude : most;
-    zeros += x == 0;
-    signs |= (x > 0) | (x < 0) << 1;
-    const int down = x != 0 ? HIGHEST - mmci_lowest_bit(x) : 0;
-    down_to = down > down_to ? down : down_to;
-  }
-  __device__ __forceinline__ void add(const Facts &other) {
-    squares += other.squares;
-    sum += other.sum;
-    most = other.most > most || other.most != other.most ? other.most : most;
-    zeros += other.zeros;
-    signs |= other.signs;
-    down_to = other.down_to > down_to ? other.down_to : down_to;
-  }
-};
-
 /* Lets a float be no less than a number that is not negative, or little more. */
 static __device__ __forceinline__ void raise_to(uint32_t *most, double x) {
   atomicMax(most, (uint32_t)__float_as_int((float)(x * (1 + 0x1p-18))));
 }
 
-/* `fixed` says that rows count as they are, however they are spread. */
-static __device__ __forceinline__ void judge(const mmci_residue_operand &of, int64_t row,
-                                             const Facts &facts, bool fixed) {
+/* What rows are judged by. */
+struct Judge {
+  mmci_residue_operand of;
+  double peak;  /* the greatest peak of a row; infinite where rows count as they are */
+  bool is_alone; /* nothing is to be known of all rows together */
+};
+
+static __device__ __forceinline__ void judge(const Judge &by, int64_t row,
+                                             const mmci_row_look &look) {
+  const mmci_residue_operand &of = by.of;
   mmci_residue_row *to = of.row + row;
   mmci_residue_seen *seen = of.seen;
-  const double peak = facts.sum > 0 ? (double)of.k * facts.squares / (facts.sum * facts.sum) : 1;
-  const bool scalable =
-      facts.most == 0 || (facts.most <= MMCI_MOST_SCALABLE && facts.most >= MMCI_LEAST_SCALABLE);
-  const bool spread =
-      facts.most == 0 || (peak <= MMCI_RESIDUE_PEAK && MMCI_RESIDUE_FEW * facts.zeros <= of.k);
-  to->left = !(scalable && (fixed || spread));
-  to->squares = to->left ? 0 : facts.squares;
+  to->left = !mmci_row_is_whole(&look, of.k, by.peak);
+  to->squares = to->left ? 0 : look.squares;
+  to->grain = mmci_row_grain(&look);
   if (to->left) {
     atomicAdd(&seen->left, 1);
     return;
   }
+  if (by.is_alone) return;
+  const double peak = mmci_row_peak(&look, of.k);
   raise_to(&seen->peak, peak);
-  if (facts.most == 0) return;
+  if (look.most == 0) return;
   raise_to(&seen->even, 1 / peak);
-  raise_to(&seen->grain, sqrt(facts.squares) * ldexp(1.0, facts.down_to - HIGHEST));
-  if (facts.signs == 3 && seen->mixed == 0) seen->mixed = 1;
+  raise_to(&seen->grain, to->grain);
+  if (look.signs == 3 && seen->mixed == 0) seen->mixed = 1;
 }
 
+static __device__ __forceinline__ mmci_row_look look_of(const mmci_row_look &mine, int lane) {
+  return {__shfl_sync(~0u, mine.squares, lane), __shfl_sync(~0u, mine.sum, lane),
+          __shfl_sync(~0u, mine.most, lane),    __shfl_sync(~0u, mine.zeros, lane),
+          __shfl_sync(~0u, mine.signs, lane),   __shfl_sync(~0u, mine.down_to, lane)};
+}
+
+/* MMCI_ROW_LANES lanes have a row, and read neighbours. */
+template <class Element>
 __global__ void __launch_bounds__(THREADS)
-    residues_range_along(mmci_residue_operand of, const double *x, int64_t ld, bool fixed) {
-  __shared__ Facts all[WARPS];
-  const int64_t row = blockIdx.x;
-  const double *from = x + row * ld;
-  Facts mine = {};
+    residues_range_along(Judge by, const Element *x, int64_t ld) {
+  const int lane = threadIdx.x % MMCI_ROW_LANES, first = threadIdx.x % 32 - lane;
+  const int64_t row =
+      (int64_t)blockIdx.x * (THREADS / MMCI_ROW_LANES) + threadIdx.x / MMCI_ROW_LANES;
+  mmci_row_look mine = {};
+  if (row < by.of.rows) {
+    const Element *from = x + row * ld;
 #pragma unroll 8
-  for (int64_t k = threadIdx.x; k < of.k; k += THREADS) mine.add(from[k]);
-  for (int d = 16; d > 0; d >>= 1)
-    mine.add({__shfl_xor_sync(~0u, mine.squares, d), __shfl_xor_sync(~0u, mine.sum, d),
-              __shfl_xor_sync(~0u, mine.most, d), __shfl_xor_sync(~0u, mine.zeros, d),
-              __shfl_xor_sync(~0u, mine.signs, d), __shfl_xor_sync(~0u, mine.down_to, d)});
-  if (threadIdx.x % 32 == 0) all[threadIdx.x / 32] = mine;
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  for (int w = 1; w < WARPS; w++) mine.add(all[w]);
-  judge(of, row, mine, fixed);
+    for (int64_t k = lane; k < by.of.k; k += MMCI_ROW_LANES) mmci_row_add(&mine, (double)from[k]);
+  }
+  const mmci_row_look next = look_of(mine, first + (lane ^ 1));
+  mmci_row_join(&mine, &next);
+  mmci_row_look all = look_of(mine, first);
+  for (int l = 2; l < MMCI_ROW_LANES; l += 2) {
+    const mmci_row_look pair = look_of(mine, first + l);
+    mmci_row_join(&all, &pair);
+  }
+  if (lane == 0 && row < by.of.rows) judge(by, row, all);
 }
 
+/* A warp has a lane of 32 rows. */
+template <class Element>
 __global__ void __launch_bounds__(RANGE_THREADS)
-    residues_range_across(mmci_residue_operand of, const double *x, int64_t ld, bool fixed) {
-  __shared__ Facts all[RANGE_WARPS][ROWS];
+    residues_range_across(Judge by, const Element *x, int64_t ld) {
+  __shared__ mmci_row_look all[RANGE_WARPS][ROWS];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int64_t row = (int64_t)blockIdx.x * ROWS + lane;
-  Facts mine = {};
-  if (row < of.rows) {
+  mmci_row_look mine = {};
+  if (row < by.of.rows) {
 #pragma unroll 8
-    for (int64_t k = warp; k < of.k; k += RANGE_WARPS) mine.add(x[k * ld + row]);
+    for (int64_t k = warp; k < by.of.k; k += RANGE_WARPS)
+      mmci_row_add(&mine, (double)x[k * ld + row]);
   }
   all[warp][lane] = mine;
   __syncthreads();
-  if (warp != 0 || row >= of.rows) return;
-  for (int w = 1; w < RANGE_WARPS; w++) mine.add(all[w][lane]);
-  judge(of, row, mine, fixed);
+  if (warp != 0 || row >= by.of.rows) return;
+  mmci_row_join(&mine, &all[1][lane]);
+  for (int w = 2; w < RANGE_WARPS; w += 2) {
+    mmci_row_look pair = all[w][lane];
+    mmci_row_join(&pair, &all[w + 1][lane]);
+    mmci_row_join(&mine, &pair);
+  }
+  judge(by, row, mine);
 }
 
 /* ---- the greatest of integers
@@ -248,6 +246,7 @@ struct Asked {
   double tolerance;    /* 0: errors are to be no more than those of FP64 */
   int32_t shared;      /* as in mmci_residue_product */
   bool alike;
+  bool is_alone; /* rows are judged alone */
 };
 
 static const double MOST_REACH = 0x1.fp62; /* which digits hold */
@@ -430,12 +429,15 @@ __global__ void __launch_bounds__(SAMPLE_THREADS)
   const bool one_sign =
       seen[0]->mixed == 0 && seen[1]->mixed == 0 && (double)m * (double)n >= WHOLE_SUMS;
   const double k = (double)a.of.k, reach = moduli->reach[asked.fixed];
-  Way way = {asked.fixed, 0, {{reach, reach}, 0, 0, 0}};
+  const int32_t there = (seen[0]->planes > 0) | (seen[1]->planes > 0) << 1,
+                kept = asked.is_alone ? asked.shared & there : 0;
+  Way way = {asked.fixed, kept, {{reach, reach}, 0, 0, 0}};
   if (way.planes == 0) {
     const double needed = reach_for(spread, fmax(peak, 1.0), k, one_sign);
     way = way_for(known, k, needed, asked, moduli);
   }
-  if (most_left) way.planes = 0;
+  const bool all_left = seen[0]->left == m || seen[1]->left == n;
+  if (asked.is_alone ? all_left : most_left) way.planes = 0;
   for (int w = 0; w < 2; w++) {
     if (way.planes == 0 || (way.kept >> w & 1) != 0) continue;
     seen[w]->planes = way.planes;
@@ -476,6 +478,12 @@ struct Source<double> {
 #endif
   }
 };
+template <>
+struct Source<float> {
+  static __device__ __forceinline__ int64_t read(float x, double scale, uint64_t) {
+    return Source<double>::read((double)x, scale, 0);
+  }
+};
 
 /* Returns the byte of a plane of four elements that are given by their digits. */
 template <bool DIGITS>
@@ -497,6 +505,7 @@ struct Split {
   const mmci_residue_state *state;
   uint64_t modulus; /* 0 means that there is none */
   int which;        /* operand */
+  bool is_alone;    /* its rows are scaled by what is in them alone */
 };
 
 template <bool DIGITS>
@@ -512,11 +521,12 @@ static __device__ __forceinline__ void load_moduli(mmci_modulus *to, const Split
 /* Returns the scale of a row, which one thread of it writes. */
 template <class Element>
 static __device__ __forceinline__ double scale_of(const Split &s, int64_t row, bool write) {
-  if (sizeof(Element) != 8 || Element(0.5) == Element(0) || row >= s.to.rows) return 0;
+  if (Element(0.5) == Element(0) || row >= s.to.rows) return 0;
   mmci_residue_row *r = s.to.row + row;
   const double reach = s.to.seen->reach;
-  const double scale = s.to.seen->whole != 0 ? mmci_whole_scale(r->squares, reach)
-                                             : mmci_residue_scale(r->squares, reach, s.to.k);
+  const double scale = s.is_alone ? mmci_row_scale(r->squares, r->grain, reach, s.to.k)
+                       : s.to.seen->whole != 0 ? mmci_whole_scale(r->squares, reach)
+                                               : mmci_residue_scale(r->squares, reach, s.to.k);
   if (write) {
     double unit[2];
     mmci_inverse(scale, unit);
@@ -732,27 +742,39 @@ static mmc_status range_of_integers(cudaStream_t stream, const mmci_residue_prod
   }
 }
 
+template <class Element>
+static mmc_status launch_range(cudaStream_t stream, const Judge &by, const void *x, int64_t ld,
+                               bool across, mmci_error *error) {
+  enum { EACH = THREADS / MMCI_ROW_LANES }; /* rows of a block */
+  const Element *from = static_cast<const Element *>(x);
+  if (across)
+    MMCI_CUDA_TRY(mmci_launch(residues_range_across<Element>,
+                              dim3((unsigned)blocks_of(by.of.rows, ROWS)), dim3(RANGE_THREADS), 0,
+                              stream, by, from, ld));
+  else
+    MMCI_CUDA_TRY(mmci_launch(residues_range_along<Element>,
+                              dim3((unsigned)blocks_of(by.of.rows, EACH)), dim3(THREADS), 0, stream,
+                              by, from, ld));
+  return MMC_OK;
+}
+
 extern "C" mmc_status mmci_residues_range(cudaStream_t stream, const mmci_residue_product *product,
                                           const mmci_residue_operand *operand, const void *x,
                                           int64_t ld, bool across, mmci_error *error) {
-  if (product->gemm.dtype != MMC_F64)
+  static const double PEAK = 540;
+  const mmc_dtype dtype = product->gemm.dtype;
+  const bool is_alone = product->peak > 0, any = product->fixed > 0 || product->tolerance > 0;
+  if (dtype != MMC_F64 && dtype != MMC_F32)
     return range_of_integers(stream, product, operand, x, ld, across, error);
-  const mmci_residue_operand of = *operand;
-  const double *from = static_cast<const double *>(x);
-  const bool fixed = product->fixed > 0 || product->tolerance > 0;
-  if (across)
-    MMCI_CUDA_TRY(mmci_launch(residues_range_across, dim3((unsigned)blocks_of(of.rows, ROWS)),
-                              dim3(RANGE_THREADS), 0, stream, of, from, ld, fixed));
-  else
-    MMCI_CUDA_TRY(mmci_launch(residues_range_along, dim3((unsigned)of.rows), dim3(THREADS), 0,
-                              stream, of, from, ld, fixed));
-  return MMC_OK;
+  const Judge by = {*operand, is_alone ? product->peak : any ? (double)INFINITY : PEAK, is_alone};
+  return dtype == MMC_F64 ? launch_range<double>(stream, by, x, ld, across, error)
+                          : launch_range<float>(stream, by, x, ld, across, error);
 }
 
 extern "C" mmc_status mmci_residues_choose(cudaStream_t stream, const mmci_residue_product *product,
                                            const void *a, const void *b, mmci_error *error) {
   const mmci_gemm *g = &product->gemm;
-  if (g->dtype != MMC_F64) {
+  if (g->dtype != MMC_F64 && g->dtype != MMC_F32) {
     MMCI_CUDA_TRY(mmci_launch(residues_choose_integers, dim3(1), dim3(1), 0, stream, product->state,
                               product->moduli, g->k, product->planes, g->rule.modulus / 2,
                               !is_seen_unsigned(g)));
@@ -762,7 +784,7 @@ extern "C" mmc_status mmci_residues_choose(cudaStream_t stream, const mmci_resid
                 right = {product->b, static_cast<const double *>(b), g->b.ld, !g->b.trans};
   const Asked asked = {product->fixed, product->planes, product->tolerance,
                        product->alike && (product->shared & 1) != 0 ? 3 : product->shared,
-                       product->alike};
+                       product->alike, product->peak > 0};
   const int64_t blocks = blocks_of(g->k, 32);
   const int64_t most = sizeof product->state->partial / sizeof *product->state->partial;
   MMCI_CUDA_TRY(mmci_launch(residues_choose, dim3((unsigned)(blocks < most ? blocks : most)),
@@ -780,10 +802,13 @@ extern "C" mmc_status mmci_residues_split(cudaStream_t stream, const mmci_residu
                    product->moduli,
                    product->state,
                    product->gemm.rule.modulus,
-                   operand == &product->b};
+                   operand == &product->b,
+                   product->peak > 0};
   switch (product->gemm.dtype) {
     case MMC_F64:
       return launch_split<double, false>(stream, s, across, error);
+    case MMC_F32:
+      return launch_split<float, false>(stream, s, across, error);
     case MMC_I64:
       return launch_split<int64_t, false>(stream, s, across, error);
     case MMC_U64:

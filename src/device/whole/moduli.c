@@ -1,5 +1,5 @@
 /* moduli.c: the tables of residues, computed exactly. */
-#include "device/cuda/residues/moduli.h"
+#include "device/whole/moduli.h"
 
 #include <math.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void fill_modulus(int32_t p, mmci_modulus *out) {
 }
 
 /* Writes q / p, modulo 1, with 80 bits behind the point, rounded. */
-static void fill_share(int32_t q, int32_t p, mmci_share *out) {
+static void fill_share(int32_t q, int32_t p, mmci_modulus_share *out) {
   const uint64_t numerator = (uint64_t)(q < 0 ? q + p : q) << 40, by = (uint64_t)p;
   const uint64_t high = numerator / by, low = ((numerator % by << 40) + by / 2) / by;
   out->fraction = high << 24 | low >> 16;
