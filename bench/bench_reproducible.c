@@ -15,7 +15,7 @@
 enum { PRECISIONS = 4, LEAST_ROUNDS = 5, MOST_FACTORS = 64 };
 static const double SECONDS = 2, LEAST_S = 2e-4; /* of a chain, and of one measurement */
 static const char *const PRECISION[PRECISIONS] = {"native", "faithful", "reproducible",
-                                                    "reproducible+faithful"};
+                                                  "reproducible+faithful"};
 
 static double now_s(void) {
   struct timespec t;
@@ -104,10 +104,11 @@ static bool bench(mmc_context *context, const char *device, const char *text) {
                 &matrices[i]) == MMC_OK;
   if (fine) fine = measure(runs, matrices, &matrices[n], best);
   if (fine)
-    printf("%-28s native %11.2f us, faithful %11.2f us, reproducible %11.2f us: %.3f, %.3f, "
-           "and faithful %11.2f us: %.3f, %.3f\n",
-           text, 1e6 * best[0], 1e6 * best[1], 1e6 * best[2], best[2] / best[0], best[2] / best[1],
-           1e6 * best[3], best[3] / best[0], best[3] / best[1]);
+    printf(
+        "%-28s native %11.2f us, faithful %11.2f us, reproducible %11.2f us: %.3f, %.3f, "
+        "and faithful %11.2f us: %.3f, %.3f\n",
+        text, 1e6 * best[0], 1e6 * best[1], 1e6 * best[2], best[2] / best[0], best[2] / best[1],
+        1e6 * best[3], best[3] / best[0], best[3] / best[1]);
   char message[512];
   if (!fine) printf("%s: %s\n", text, mmc_context_message(context, message, sizeof message));
   for (int p = 0; p < PRECISIONS; p++) {

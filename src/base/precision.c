@@ -4,12 +4,12 @@
 #include <string.h>
 
 const char *mmci_precision_name(mmci_precision precision) {
-  static const char *const names[MMCI_PRECISIONS] = {[MMCI_NATIVE] = "native",
-                                                     [MMCI_FAITHFUL] = "faithful",
-                                                     [MMCI_FAST] = "fast",
-                                                     [MMCI_REPRODUCIBLE] = "reproducible",
-                                                     [MMCI_REPRODUCIBLE_FAITHFUL] =
-                                                         "reproducible+faithful"};
+  static const char *const names[MMCI_PRECISIONS] = {
+      [MMCI_NATIVE] = "native",
+      [MMCI_FAITHFUL] = "faithful",
+      [MMCI_FAST] = "fast",
+      [MMCI_REPRODUCIBLE] = "reproducible",
+      [MMCI_REPRODUCIBLE_FAITHFUL] = "reproducible+faithful"};
   return (unsigned)precision < MMCI_PRECISIONS ? names[precision] : NULL;
 }
 

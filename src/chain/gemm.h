@@ -44,8 +44,8 @@ typedef struct mmci_gemm {
   /* C is a transposed product of the chain: A is its right operand, B its left one. Only sums of
    * complex elements that are to have the same bits either way depend on it. */
   bool turned;
-  /* Of MMCI_REPRODUCIBLE_FAITHFUL: its sums are of whole numbers, as are those of all the product of
-   * the chain that it is a piece of. */
+  /* Of MMCI_REPRODUCIBLE_FAITHFUL: its sums are of whole numbers, as are those of all the product
+   * of the chain that it is a piece of. */
   bool whole;
   mmci_rule rule; /* zeros where numbers are added and multiplied */
   int variant;    /* 0 is the device's own choice; 1 to variants() are others for the same result;

@@ -112,8 +112,8 @@ bool mmci_gemm_same(const mmci_gemm *x, const mmci_gemm *y) {
          x->n == y->n && same_form(&x->a, &y->a) && same_form(&x->b, &y->b) && x->ldc == y->ldc &&
          x->c_stride == y->c_stride && x->batch == y->batch && x->accumulate == y->accumulate &&
          x->turned == y->turned && x->whole == y->whole && x->variant == y->variant &&
-         x->rule.modulus == y->rule.modulus && x->rule.checked == y->rule.checked && x->rule.semiring == y->rule.semiring &&
-         x->rule.tolerance == y->rule.tolerance;
+         x->rule.modulus == y->rule.modulus && x->rule.checked == y->rule.checked &&
+         x->rule.semiring == y->rule.semiring && x->rule.tolerance == y->rule.tolerance;
 }
 
 /* Releases what was prepared for `before`, if anything was. */

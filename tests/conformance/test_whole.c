@@ -1,6 +1,6 @@
 /* test_whole.c: products whose sums are of whole numbers have the bits of plain loops, on every
- * device, by any form, added to what is there or not, in a batch, from left or from right; and those
- * loops are as near to exact sums as whole.h promises. */
+ * device, by any form, added to what is there or not, in a batch, from left or from right; and
+ * those loops are as near to exact sums as whole.h promises. */
 #include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,7 +41,8 @@ static unsigned char *copy_of(const stack *x) {
 }
 
 static void show(const mmci_gemm *g, faithful_data data) {
-  printf("  %s %" PRId64 "x%" PRId64 "x%" PRId64 " @%" PRId64 ", %s, forms %d%d %d%d, added %d, turned %d\n",
+  printf("  %s %" PRId64 "x%" PRId64 "x%" PRId64 " @%" PRId64
+         ", %s, forms %d%d %d%d, added %d, turned %d\n",
          mmc_dtype_name(g->dtype), g->m, g->k, g->n, g->batch, faithful_data_name(data), g->a.trans,
          g->a.conj, g->b.trans, g->b.conj, g->accumulate, g->turned);
 }
@@ -110,8 +111,8 @@ static bool has_whole(const subject *on) {
 }
 
 static void test_bits(const subject *on) {
-  static const int64_t sizes[][3] = {{1, 1, 1},    {1, 40, 1},    {5, 1, 7},    {33, 130, 65},
-                                     {70, 200, 3}, {2, 300, 90},  {40, 257, 41}, {129, 64, 130},
+  static const int64_t sizes[][3] = {{1, 1, 1},     {1, 40, 1},   {5, 1, 7},     {33, 130, 65},
+                                     {70, 200, 3},  {2, 300, 90}, {40, 257, 41}, {129, 64, 130},
                                      {17, 1100, 9}, {3, 4000, 5}, {16, 16, 16}};
   enum { SIZES = sizeof sizes / sizeof *sizes };
   uint64_t random = seed;
@@ -122,6 +123,45 @@ static void test_bits(const subject *on) {
     const faithful_data data = (faithful_data)random_below(&random, FAITHFUL_DATA);
     if (on->small && t % 5 != 0) continue;
     try_one(on, dtypes[t % 4], sizes[t / 4 % SIZES], data, &random);
+  }
+}
+
+/* A product that is turned has the elements of one that is not. */
+static void test_turned(const subject *on) {
+  enum { M = 23, K = 70, N = 31, SIZE = 16 };
+  static unsigned char a[M * K * SIZE], b[K * N * SIZE], c[M * N * SIZE], turned[M * N * SIZE];
+  uint64_t random = seed + 3;
+  if (strcmp(on->name, "ref") != 0) return;
+  for (int t = 0; t < 4 * FAITHFUL_DATA; t++) {
+    static const mmc_dtype dtypes[] = {MMC_F32, MMC_F64, MMC_C64, MMC_C128};
+    const mmc_dtype dtype = dtypes[t % 4];
+    const size_t size = mmc_dtype_size(dtype);
+    stack left, right;
+    mmci_error error = {0};
+    mmci_gemm gemm =
+        mmci_gemm_tight(dtype, MMCI_REPRODUCIBLE_FAITHFUL, M, K, N, MMC_OP_N, MMC_OP_N);
+    gemm.whole = true;
+    const bool has_left = device_stack_create(&left, on, dtype, M, K, 1, gemm.a, 0);
+    const bool has_right = device_stack_create(&right, on, dtype, K, N, 1, gemm.b, 0);
+    if (expect(has_left && has_right, "memory")) {
+      fill(&left, false, (faithful_data)(t / 4), &random);
+      fill(&right, true, (faithful_data)(t / 4), &random);
+      memcpy(a, left.host + place(&left, 0, 0, 0), M * K * size);
+      memcpy(b, right.host + place(&right, 0, 0, 0), K * N * size);
+      expect_ok(mmci_ref_whole(&gemm, a, b, c, &error), &error, "upright");
+      mmci_gemm other =
+          mmci_gemm_tight(dtype, MMCI_REPRODUCIBLE_FAITHFUL, N, K, M, MMC_OP_T, MMC_OP_T);
+      other.a.conj = other.b.conj = false;
+      other.whole = other.turned = true;
+      expect_ok(mmci_ref_whole(&other, b, a, turned, &error), &error, "turned");
+      bool same = true;
+      for (size_t i = 0; i < M; i++)
+        for (size_t j = 0; j < N; j++)
+          same = same && memcmp(c + (i * N + j) * size, turned + (j * M + i) * size, size) == 0;
+      if (!expect(same, "bits of turned products")) show(&gemm, (faithful_data)(t / 4));
+    }
+    device_stack_destroy(&left, on);
+    device_stack_destroy(&right, on);
   }
 }
 
@@ -140,7 +180,8 @@ static void test_blocks(const subject *on) {
 static void errors_of(mmc_dtype dtype, int64_t k, faithful_data data, uint64_t *random,
                       double *whole, double *native) {
   enum { SIDE = 12 };
-  mmci_gemm gemm = mmci_gemm_tight(dtype, MMCI_REPRODUCIBLE_FAITHFUL, SIDE, k, SIDE, MMC_OP_N, MMC_OP_T);
+  mmci_gemm gemm =
+      mmci_gemm_tight(dtype, MMCI_REPRODUCIBLE_FAITHFUL, SIDE, k, SIDE, MMC_OP_N, MMC_OP_T);
   mmci_error error = {0};
   const size_t size = mmc_dtype_size(dtype), count = (size_t)(SIDE * k);
   unsigned char *a = malloc(count * size), *b = malloc(count * size), c[SIDE * SIDE * 8];
@@ -184,14 +225,15 @@ static void test_errors(const subject *on) {
     double whole, native;
     errors_of(dtype, 4096, data, &random, &whole, &native);
     if (!expect(whole <= native, "no less accurate than a chain of sums"))
-      printf("  %s %s: %g, chain %g\n", mmc_dtype_name(dtype), faithful_data_name(data), sqrt(whole),
-             sqrt(native));
+      printf("  %s %s: %g, chain %g\n", mmc_dtype_name(dtype), faithful_data_name(data),
+             sqrt(whole), sqrt(native));
   }
 }
 
 int main(int argc, char **argv) {
   static const conformance_test tests[] = {
       {"bits", test_bits, true},
+      {"turned", test_turned, false},
       {"blocks", test_blocks, false},
       {"errors", test_errors, false},
       {.name = NULL},

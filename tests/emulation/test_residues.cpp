@@ -278,7 +278,8 @@ static void test_whole(mmc_dtype dtype, uint64_t *random, int number) {
       for (int64_t d = 0; d < p.k; d++) {
         double value = faithful_draw(data, random) * (r % 7 == 3 ? 0x1p-90 : 1);
         if (r % 5 == 1) value = rint(4 * value);
-        if (r % 31 == 4 && d == 0) value = r % 2 == 0 ? std::numeric_limits<double>::infinity() : NAN;
+        if (r % 31 == 4 && d == 0)
+          value = r % 2 == 0 ? std::numeric_limits<double>::infinity() : NAN;
         if (r % 37 == 6 || (r % 41 == 7 && d % 3 != 0)) value = 0;
         if (r % 43 == 8 && d == 0) value = 1e30;
         x->at(r, d) = (Element)value;
@@ -297,7 +298,7 @@ static void test_whole(mmc_dtype dtype, uint64_t *random, int number) {
     Operand<Element> &x = w == 0 ? p.a : p.b;
     for (int64_t r = 0; r < x.to.rows; r++) {
       std::vector<double> line((size_t)p.k);
-      mmci_whole_read(&whole, w, x.x.data(), r, 1, line.data());
+      mmci_whole_read(&whole, whole.turned ? 1 - w : w, x.x.data(), r, 1, line.data());
       rows[w].push_back(mmci_whole_judge(&whole, line.data()));
       lines[w].push_back(line);
       expect(rows[w].back().left == (x.rows[(size_t)r].left != 0), "the same rows are left");
@@ -315,7 +316,9 @@ static void test_whole(mmc_dtype dtype, uint64_t *random, int number) {
                  mmci_whole_number(lines[1][(size_t)j][(size_t)d], &b);
         std::vector<Element> row(p.before.begin() + i * p.product.gemm.ldc,
                                  p.before.begin() + i * p.product.gemm.ldc + j + 1);
-        mmci_whole_write(&whole, row.data(), 0, j, mmci_whole_result(&whole, &a, &b, sum));
+        const bool turned = whole.turned;
+        const double result = mmci_whole_result(&whole, turned ? &b : &a, turned ? &a : &b, sum);
+        mmci_whole_write(&whole, row.data(), turned ? j : 0, turned ? 0 : j, result);
         expected = row[(size_t)j];
       }
       same = same && memcmp(&expected, &p.result(i, j), sizeof expected) == 0;

@@ -271,7 +271,8 @@ static void wrong_options_are_named(void **state) {
   options = (mmc_plan_options)MMC_PLAN_OPTIONS_INIT;
   options.precision = "exact";
   expect(f, mmc_plan_create(f->context, f->chain, &options, &plan), MMC_E_ARG,
-         "precision: expected native, faithful, fast, reproducible or reproducible+faithful, got 'exact'");
+         "precision: expected native, faithful, fast, reproducible or reproducible+faithful, got "
+         "'exact'");
   options = (mmc_plan_options)MMC_PLAN_OPTIONS_INIT;
   options.location = (mmc_location)7;
   expect(f, mmc_plan_create(f->context, f->chain, &options, &plan), MMC_E_ARG,

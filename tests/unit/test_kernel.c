@@ -196,7 +196,8 @@ static void kernels_of_a_device_are_described(void **state) {
   expect(context, mmc_kernel_describe(context, "ref", NULL, &product, -1, &info), MMC_E_ARG,
          "index: expected 0 to 0, got -1");
   expect(context, mmc_kernel_describe(context, "ref", "exact", &product, 0, &info), MMC_E_ARG,
-         "precision: expected native, faithful, fast, reproducible or reproducible+faithful, got 'exact'");
+         "precision: expected native, faithful, fast, reproducible or reproducible+faithful, got "
+         "'exact'");
   expect(context, mmc_kernel_describe(context, "ref", NULL, NULL, 0, &info), MMC_E_ARG,
          "product: expected a product, got NULL");
   expect(context, mmc_kernel_describe(context, "ref", NULL, &product, 0, NULL), MMC_E_ARG,

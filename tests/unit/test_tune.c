@@ -366,7 +366,9 @@ static void bad_options_are_named(void **state) {
          "a model gives the joules");
   f->options = good;
   f->options.precision = "rough";
-  expect(f, MMC_E_ARG, "precision: expected native, faithful, fast, reproducible or reproducible+faithful, got 'rough'");
+  expect(f, MMC_E_ARG,
+         "precision: expected native, faithful, fast, reproducible or reproducible+faithful, got "
+         "'rough'");
   f->options = good;
   f->options.budget_s = NAN;
   expect(f, MMC_E_ARG, "budget: expected seconds, or 0 for no end, got nan");

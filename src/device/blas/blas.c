@@ -371,7 +371,8 @@ static int variants(mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
   method how = choose_method(gemm);
   if (how == NOTHING || how == ZEROS || how == ORDERED || how == LOOPS || how == DIRECT ||
-      how == DIGITS || how == WHOLE || how == SEMIRING || how == VECTORS || mmci_blas_is_reproducible(gemm))
+      how == DIGITS || how == WHOLE || how == SEMIRING || how == VECTORS ||
+      mmci_blas_is_reproducible(gemm))
     return 0;
   return fewer() + may_go_by_blocks(gemm) + may_skip_packing(gemm);
 }

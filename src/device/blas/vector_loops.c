@@ -85,8 +85,8 @@ static double most_terms(const mmci_gemm *x) {
 
 bool mmci_vectors_pay(const mmci_gemm *x) {
   if (x->dtype != MMC_F32 && x->dtype != MMC_F64 && !mmci_dtype_is_complex(x->dtype)) return false;
-  if (x->m == 0 || x->k == 0 || x->n == 0 || x->accumulate || mmci_precision_is_reproducible(x->precision) ||
-      x->rule.semiring != MMC_PLUS_TIMES)
+  if (x->m == 0 || x->k == 0 || x->n == 0 || x->accumulate ||
+      mmci_precision_is_reproducible(x->precision) || x->rule.semiring != MMC_PLUS_TIMES)
     return false;
   return mmci_gemm_mkn(x) <= most_terms(x) && choose_way(x) != NONE;
 }

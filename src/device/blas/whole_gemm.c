@@ -115,8 +115,8 @@ static void write_row(void *user, int worker, int64_t row) {
   for (int64_t j = 0; j < across->count; j++) {
     if (across->rows[j].left) continue;
     const int64_t at = row * across->count + j;
-    const mmci_i128 sum = x->residues != NULL ? sum_of(x->sums[at], x->residues[at])
-                                              : (mmci_i128)x->sums[at];
+    const mmci_i128 sum =
+        x->residues != NULL ? sum_of(x->sums[at], x->residues[at]) : (mmci_i128)x->sums[at];
     mmci_whole_write(x->whole, x->c, down->first + row, across->first + j,
                      mmci_whole_result(x->whole, &down->rows[row], &across->rows[j], sum));
   }
@@ -251,8 +251,8 @@ mmc_status mmci_whole_gemm(const mmci_gemm *gemm, const void *a, const void *b, 
   if (whole == NULL) return mmci_fail_nomem(error, sizeof *whole);
   mmci_whole_open(whole, gemm);
   block x = {.whole = whole, .workers = mmci_ordered_threads(gemm), .c = c};
-  x.sides[0].data = a;
-  x.sides[1].data = b;
+  x.sides[0].data = whole->turned ? b : a;
+  x.sides[1].data = whole->turned ? a : b;
   const int64_t m = least_of(whole->m, SIDE), n = least_of(whole->n, SIDE);
   static _Alignas(64) char origin[64]; /* sizes are counted from here, before there is memory */
   const size_t bytes = (size_t)(place(&x, origin, m, n) - origin);

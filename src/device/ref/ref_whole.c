@@ -34,10 +34,11 @@ mmc_status mmci_ref_whole(const mmci_gemm *gemm, const void *a, const void *b, v
   }
   mmci_whole_open(x, gemm);
   double *left = lines, *right = lines + x->k;
+  const void *of_a = x->turned ? b : a, *of_b = x->turned ? a : b;
   for (int64_t i = 0; i < x->m; i++) {
-    mmci_whole_read(x, 0, a, i, 1, left);
+    mmci_whole_read(x, 0, of_a, i, 1, left);
     for (int64_t j = 0; j < x->n; j++) {
-      mmci_whole_read(x, 1, b, j, 1, right);
+      mmci_whole_read(x, 1, of_b, j, 1, right);
       mmci_whole_write(x, c, i, j, multiply(x, left, right));
     }
   }

@@ -23,7 +23,7 @@ enum {
    * pair to the last. */
   MMCI_ROW_LANES = 16,
   MMCI_WHOLE_HIGHEST = 1024,
-  MMCI_WHOLE_FEW = 2,       /* one of so many elements of a row must not be zero */
+  MMCI_WHOLE_FEW = 2,        /* one of so many elements of a row must not be zero */
   MMCI_WHOLE_PLANES_F32 = 7, /* moduli of a product of MMCI_REPRODUCIBLE_FAITHFUL */
   MMCI_WHOLE_PLANES_F64 = 15
 };
@@ -87,8 +87,7 @@ MMCI_ANYWHERE double mmci_row_peak(const mmci_row_look *row, int64_t k) {
  * may be infinite. */
 MMCI_ANYWHERE bool mmci_row_is_whole(const mmci_row_look *row, int64_t k, double peak) {
   if (row->most == 0) return true;
-  const bool is_spread =
-      mmci_row_peak(row, k) <= peak && MMCI_WHOLE_FEW * (int64_t)row->zeros <= k;
+  const bool is_spread = mmci_row_peak(row, k) <= peak && MMCI_WHOLE_FEW * (int64_t)row->zeros <= k;
   return row->most <= MMCI_MOST_SCALABLE && row->most >= MMCI_LEAST_SCALABLE &&
          (is_spread || peak > 0x1p1000);
 }
@@ -145,7 +144,8 @@ typedef struct mmci_fraction {
 } mmci_fraction;
 
 /* Residues are added with 128 more than they are, and what that makes is subtracted first. */
-MMCI_ANYWHERE void mmci_fraction_add(mmci_fraction *sum, uint32_t biased, const mmci_modulus_share *share) {
+MMCI_ANYWHERE void mmci_fraction_add(mmci_fraction *sum, uint32_t biased,
+                                     const mmci_modulus_share *share) {
   sum->high += (uint64_t)biased * share->fraction;
   sum->low += biased * share->beyond;
 }

@@ -7,12 +7,24 @@ bool mmci_whole_supports(const mmci_gemm *gemm) {
          gemm->k <= MMCI_WHOLE_K / (is_complex ? 2 : 1);
 }
 
+static mmci_form transposed(mmci_form form) {
+  form.trans = !form.trans;
+  return form;
+}
+
 void mmci_whole_open(mmci_whole *x, const mmci_gemm *gemm) {
   x->parts = mmci_dtype_is_complex(gemm->dtype) ? 2 : 1;
   x->gemm = *gemm;
-  x->m = gemm->m;
+  x->turned = gemm->turned;
+  if (x->turned) {
+    x->gemm.m = gemm->n;
+    x->gemm.n = gemm->m;
+    x->gemm.a = transposed(gemm->b);
+    x->gemm.b = transposed(gemm->a);
+  }
+  x->m = x->gemm.m;
   x->k = gemm->k * x->parts;
-  x->n = gemm->n * x->parts;
+  x->n = x->gemm.n * x->parts;
   x->is_single = gemm->dtype == MMC_F32 || gemm->dtype == MMC_C64;
   x->planes = x->is_single ? MMCI_WHOLE_PLANES_F32 : MMCI_WHOLE_PLANES_F64;
   x->peak = x->is_single ? MMCI_WHOLE_PEAK_F32 : MMCI_WHOLE_PEAK_F64;
@@ -119,11 +131,12 @@ static double double_of(const mmci_whole *x, const mmci_whole_row *left,
 double mmci_whole_result(const mmci_whole *x, const mmci_whole_row *a, const mmci_whole_row *b,
                          mmci_i128 sum) {
   if (x->is_single) return mmci_sum_times((int64_t)sum, a->unit[0], b->unit[0]);
-  return x->gemm.turned ? double_of(x, b, a, sum) : double_of(x, a, b, sum);
+  return double_of(x, a, b, sum);
 }
 
 void mmci_whole_write(const mmci_whole *x, void *c, int64_t i, int64_t j, double result) {
-  const int64_t at = i * x->gemm.ldc * x->parts + j;
+  const int64_t col = j / x->parts, part = j % x->parts;
+  const int64_t at = (x->turned ? col * x->gemm.ldc + i : i * x->gemm.ldc + col) * x->parts + part;
   const bool accumulate = x->gemm.accumulate;
   if (x->is_single)
     ((float *)c)[at] = mmci_result_f32(((float *)c)[at], accumulate, result);

@@ -21,7 +21,10 @@ enum { MMCI_WHOLE_K = 1 << 15 };
 
 /* A product as a real one. */
 typedef struct mmci_whole {
-  mmci_gemm gemm; /* the product that is asked for */
+  /* The product that is asked for, as it stands in the chain: C is transposed where it was turned,
+   * of which each operand is the other one. */
+  mmci_gemm gemm;
+  bool turned;
   int64_t m, k, n;
   int64_t parts;  /* real numbers of an element */
   bool is_single; /* they have 32 bits */
@@ -42,7 +45,8 @@ bool mmci_whole_supports(const mmci_gemm *gemm);
 void mmci_whole_open(mmci_whole *x, const mmci_gemm *gemm);
 
 /* Reads `count` rows of op(A), or with `which` 1 columns of op(B), from the one numbered first on,
- * one after the other. */
+ * one after the other. Where the product was turned, data is that of the other operand that was
+ * given. */
 void mmci_whole_read(const mmci_whole *x, int which, const void *data, int64_t first, int64_t count,
                      double *lines);
 /* Judges and scales one. */

@@ -1,7 +1,7 @@
 /* rest.cuh: computes what is left of C in FP64 on tensor cores, rounded once: no sum in FP32 is
  * more accurate. Each is one chain of fused multiply-adds, from the first k to the last, which is
- * how the tensor cores add up doubles. NaN and infinity pass through. It does nothing when nothing is left. A struct says
- * what is left:
+ * how the tensor cores add up doubles. NaN and infinity pass through. It does nothing when nothing
+ * is left. A struct says what is left:
  *
  *     Element                    of A, B and C
  *     a_left(row), b_left(col)   whether that row or column of C is left

@@ -13,13 +13,13 @@
 enum { LINE_REALS = 4, ALIGNED = 256 }; /* 16 bytes of f32; bytes */
 
 struct mmci_complex_product {
-  mmci_gemm gemm, real;
+  mmci_gemm gemm, upright, real;
   mmci_in_order *in_order; /* one of the four */
   mmci_large_tile *large;
   mmci_emulated *emulated;
   mmci_residues *residues;
-  char *scratch; /* B and iB, then A where it does not lie as it is read */
-  size_t b_bytes;
+  char *scratch; /* B and iB, then A where it does not lie as it is read, then C turned back */
+  size_t b_bytes, a_bytes;
 };
 
 static size_t aligned(int64_t reals, mmc_dtype dtype) {
@@ -27,12 +27,36 @@ static size_t aligned(int64_t reals, mmc_dtype dtype) {
   return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
 }
 
+/* Says whether the product is computed as it stands in the chain, and its result is turned then:
+ * what is left to FP64 of sums of whole numbers has other bits where B is the left operand. */
+static bool turns_back(const mmci_gemm *gemm) {
+  return gemm->whole && gemm->turned;
+}
+
+static mmci_form transposed(mmci_form form) {
+  form.trans = !form.trans;
+  return form;
+}
+
+/* Returns the product that is computed. */
+static mmci_gemm upright_of(const mmci_gemm *gemm) {
+  mmci_gemm to = *gemm;
+  if (!turns_back(gemm)) return to;
+  to.m = gemm->n;
+  to.n = gemm->m;
+  to.a = transposed(gemm->b);
+  to.b = transposed(gemm->a);
+  to.ldc = to.n;
+  to.turned = false;
+  return to;
+}
+
 /* An A that is transposed or conjugated is copied. */
 static bool copies_a(const mmci_gemm *gemm) {
   return gemm->a.trans || gemm->a.conj;
 }
 
-mmci_gemm mmci_complex_by_real(const mmci_gemm *gemm) {
+static mmci_gemm real_of(const mmci_gemm *gemm) {
   mmci_gemm real = *gemm;
   real.dtype = gemm->dtype == MMC_C64 ? MMC_F32 : MMC_F64;
   real.k *= 2;
@@ -42,6 +66,11 @@ mmci_gemm mmci_complex_by_real(const mmci_gemm *gemm) {
   real.a = (mmci_form){.ld = 2 * (copies_a(gemm) ? gemm->k : gemm->a.ld)};
   real.b = (mmci_form){.ld = (real.n + LINE_REALS - 1) / LINE_REALS * LINE_REALS};
   return real;
+}
+
+mmci_gemm mmci_complex_by_real(const mmci_gemm *gemm) {
+  const mmci_gemm upright = upright_of(gemm);
+  return real_of(&upright);
 }
 
 /* Says by what a faithful product is computed: by emulated.h, or by residues. */
@@ -57,12 +86,15 @@ static size_t bytes_of_a(const mmci_gemm *gemm, const mmci_gemm *real) {
   return copies_a(gemm) ? aligned(real->m * real->k, real->dtype) : 0;
 }
 
+static size_t bytes_of_c(const mmci_gemm *gemm, const mmci_gemm *real) {
+  return turns_back(gemm) ? aligned(real->m * real->n, real->dtype) : 0;
+}
+
 uint64_t mmci_complex_product_bytes(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
                                     int shape) {
-  const mmci_gemm real = mmci_complex_by_real(gemm);
-  const uint64_t bytes = bytes_of_b(&real) + bytes_of_a(gemm, &real);
-  if (mmci_gemm_is_in_order(gemm))
-    return bytes + mmci_large_tile_bytes(device, &real, shape);
+  const mmci_gemm upright = upright_of(gemm), real = real_of(&upright);
+  const uint64_t bytes = bytes_of_b(&real) + bytes_of_a(&upright, &real) + bytes_of_c(gemm, &real);
+  if (mmci_gemm_is_in_order(gemm)) return bytes + mmci_large_tile_bytes(device, &real, shape);
   return bytes + (is_emulated(&real) ? mmci_emulated_bytes(&real) : mmci_residues_bytes(&real));
 }
 
@@ -96,7 +128,8 @@ static mmc_status enqueue_real(const mmci_complex_product *x, cudaStream_t strea
 }
 
 static mmc_status take_scratch(mmci_complex_product *x, mmci_error *error) {
-  MMCI_CUDA_TRY(cudaMalloc((void **)&x->scratch, x->b_bytes + bytes_of_a(&x->gemm, &x->real)));
+  MMCI_CUDA_TRY(
+      cudaMalloc((void **)&x->scratch, x->b_bytes + x->a_bytes + bytes_of_c(&x->gemm, &x->real)));
   return MMC_OK;
 }
 
@@ -105,8 +138,10 @@ mmc_status mmci_complex_product_prepare(mmci_device *device, const mmci_gemm *ge
   mmci_complex_product *x = mmci_alloc_zeroed(1, sizeof *x);
   if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
   x->gemm = *gemm;
-  x->real = mmci_complex_by_real(gemm);
+  x->upright = upright_of(gemm);
+  x->real = real_of(&x->upright);
   x->b_bytes = bytes_of_b(&x->real);
+  x->a_bytes = bytes_of_a(&x->upright, &x->real);
   mmc_status status = prepare_real(x, device, shape, error);
   if (status == MMC_OK) status = take_scratch(x, error);
   if (status == MMC_OK)
@@ -128,13 +163,20 @@ void mmci_complex_product_release(mmci_complex_product *x) {
 
 mmc_status mmci_complex_product_enqueue(const mmci_complex_product *x, cudaStream_t stream,
                                         const void *a, const void *b, void *c, mmci_error *error) {
-  const mmci_gemm *gemm = &x->gemm;
-  mmc_status status = mmci_cuda_spread(stream, gemm, b, x->scratch, x->real.b.ld, error);
+  const mmci_gemm *gemm = &x->upright;
+  const bool turns = turns_back(&x->gemm);
+  const void *left = turns ? b : a, *right = turns ? a : b;
+  char *copy = x->scratch + x->b_bytes, *result = copy + x->a_bytes;
+  mmc_status status = mmci_cuda_spread(stream, gemm, right, x->scratch, x->real.b.ld, error);
   if (status == MMC_OK && copies_a(gemm)) {
-    char *copy = x->scratch + x->b_bytes;
-    status = mmci_cuda_copy_tiles(stream, gemm->dtype, gemm->m, gemm->k, a, &gemm->a, copy, gemm->k,
-                                  false, error);
-    a = copy;
+    status = mmci_cuda_copy_tiles(stream, gemm->dtype, gemm->m, gemm->k, left, &gemm->a, copy,
+                                  gemm->k, false, error);
+    left = copy;
   }
-  return status == MMC_OK ? enqueue_real(x, stream, a, x->scratch, c, error) : status;
+  if (status == MMC_OK)
+    status = enqueue_real(x, stream, left, x->scratch, turns ? result : c, error);
+  if (status != MMC_OK || !turns) return status;
+  const mmci_form form = {.ld = gemm->ldc, .trans = true};
+  return mmci_cuda_copy_tiles(stream, gemm->dtype, x->gemm.m, x->gemm.n, result, &form, c,
+                              x->gemm.ldc, false, error);
 }

@@ -105,8 +105,7 @@ static mmci_large_tile_work plan_work(const mmci_large_tile_kernel *kernel, cons
   const int64_t steps = (int64_t)work.shared_tiles * work.steps;
   int64_t sharers = steps / MMCI_LARGE_TILE_SHARE;
   /* Reproducible sums are not cut. */
-  if (sharers < work.shared_tiles || mmci_gemm_is_in_order(gemm))
-    sharers = work.shared_tiles;
+  if (sharers < work.shared_tiles || mmci_gemm_is_in_order(gemm)) sharers = work.shared_tiles;
   if (sharers > workers) sharers = workers;
   if (sharers == 0) return work;
   work.sharers = (int)sharers;

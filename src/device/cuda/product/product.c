@@ -138,17 +138,17 @@ static void fill_alone(const mmci_gemm *gemm, alone *x) {
   x->forms[0] = gemm->a;
   x->forms[1] = gemm->b;
   x->product = (mmci_group_product){gemm->m, gemm->k, gemm->n, 0, 1};
-  x->group = (mmci_group){
-      .dtype = gemm->dtype,
-      .precision = mmci_gemm_is_in_order(gemm) ? MMCI_REPRODUCIBLE : MMCI_NATIVE,
-      .batch = gemm->batch > 1 ? gemm->batch : 1,
-      .n = 2,
-      .count = 1,
-      .forms = x->forms,
-      .products = &x->product,
-      .ldc = gemm->ldc,
-      .c_stride = gemm->c_stride,
-      .turned = gemm->turned};
+  x->group =
+      (mmci_group){.dtype = gemm->dtype,
+                   .precision = mmci_gemm_is_in_order(gemm) ? MMCI_REPRODUCIBLE : MMCI_NATIVE,
+                   .batch = gemm->batch > 1 ? gemm->batch : 1,
+                   .n = 2,
+                   .count = 1,
+                   .forms = x->forms,
+                   .products = &x->product,
+                   .ldc = gemm->ldc,
+                   .c_stride = gemm->c_stride,
+                   .turned = gemm->turned};
 }
 
 /* Returns the seconds of a batch of small products by a kernel for groups, NAN where it is not for
@@ -383,19 +383,20 @@ static bool has_arithmetic(const mmci_gemm *gemm) {
 }
 
 /* Says whether there are kernels for sums of whole numbers: on Hopper; of complex ones not for a
- * batch, whose products go one after the other. */
+ * batch, whose products go one after the other, and not for a turned product that is added to. */
 static bool has_whole(const mmci_device *device, const mmci_gemm *gemm) {
   const bool is_complex = mmci_dtype_is_complex(gemm->dtype);
   const mmci_gemm real = is_complex ? mmci_complex_by_real(gemm) : *gemm;
   return is_nothing(gemm) || gemm->k == 0 ||
          (mmci_residues_supports(&device->properties, &real) && !gemm->a.gathered &&
-          !gemm->b.gathered && !(is_complex && is_batch(gemm)));
+          !gemm->b.gathered && !(is_complex && is_batch(gemm)) &&
+          !(is_complex && gemm->turned && gemm->accumulate));
 }
 
 bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
-  return has_arithmetic(gemm) && (!gemm->whole || has_whole(device, gemm)) && gemm->m >= 0 && gemm->k >= 0 && gemm->n >= 0 && gemm->a.ld >= 1 &&
-         gemm->b.ld >= 1 && gemm->ldc >= 1 && gemm->batch >= 0 && gemm->a.stride >= 0 &&
-         gemm->b.stride >= 0;
+  return has_arithmetic(gemm) && (!gemm->whole || has_whole(device, gemm)) && gemm->m >= 0 &&
+         gemm->k >= 0 && gemm->n >= 0 && gemm->a.ld >= 1 && gemm->b.ld >= 1 && gemm->ldc >= 1 &&
+         gemm->batch >= 0 && gemm->a.stride >= 0 && gemm->b.stride >= 0;
 }
 
 const char *mmci_cuda_variant_name(mmc_dtype dtype, int variant) {
@@ -444,7 +445,7 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
     case FAITHFUL_COMPLEX: {
       const mmci_gemm real = mmci_complex_by_real(gemm);
       return real.dtype == MMC_F32 && !gemm->whole ? mmci_emulated_name(mmci_emulated_choose(&real))
-                                   : mmci_residues_name(real.dtype);
+                                                   : mmci_residues_name(real.dtype);
     }
     case CUBLASLT:
     case LARGE_TILE:
@@ -597,7 +598,8 @@ int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm) {
   mmci_kernel kernel = {.device = device};
   MMCI_CUDA_ON_ANYHOW(device);
   choose_kind(device, gemm, &kernel);
-  if (is_batch(gemm) || gemm->whole || kernel.kind < CUBLAS || mmci_cuda_find_cublas(device, NULL) != MMC_OK)
+  if (is_batch(gemm) || gemm->whole || kernel.kind < CUBLAS ||
+      mmci_cuda_find_cublas(device, NULL) != MMC_OK)
     return 0;
   if (lt_find(device->cublas, &kernel, &count, NULL) != MMC_OK) count = 0;
   mmci_lt_destroy(device->cublas, &kernel.lt);
@@ -631,8 +633,8 @@ static mmc_status prepare_emulated(mmci_kernel *kernel, mmci_error *error) {
   return MMC_OK;
 }
 
-/* Without memory for residues, FP64 is cuBLAS's, and integers are multiplied by loops; sums of whole
- * numbers cannot be computed. */
+/* Without memory for residues, FP64 is cuBLAS's, and integers are multiplied by loops; sums of
+ * whole numbers cannot be computed. */
 static mmc_status prepare_residues(mmci_kernel *kernel, mmci_error *error) {
   const mmci_gemm *gemm = &kernel->gemm;
   mmc_status status = mmci_residues_prepare(gemm, 0, kernel->device->properties.multiProcessorCount,

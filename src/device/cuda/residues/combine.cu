@@ -179,10 +179,9 @@ static __device__ __forceinline__ void write(const Combine &s, const Fractions &
       double x[2];
 #pragma unroll
       for (int i = 0; i < 2; i++)
-        x[i] = s.turned ? mmci_fraction_times(sums.sum[4 * j + 2 * r + i], cols[i].parts,
-                                              rows[r].parts)
-                        : mmci_fraction_times(sums.sum[4 * j + 2 * r + i], rows[r].parts,
-                                              cols[i].parts);
+        x[i] = s.turned
+                   ? mmci_fraction_times(sums.sum[4 * j + 2 * r + i], cols[i].parts, rows[r].parts)
+                   : mmci_fraction_times(sums.sum[4 * j + 2 * r + i], rows[r].parts, cols[i].parts);
       store_pair<double>(s, row + 8 * r, at, x[0], x[1], cols[0].there, cols[1].there);
     }
   }

@@ -61,7 +61,7 @@ static bool has_rule(const mmci_gemm *gemm) {
 }
 
 const char *mmci_residues_name(mmc_dtype dtype) {
-  return !is_integer(dtype)  ? "emulated int8 residues"
+  return !is_integer(dtype) ? "emulated int8 residues"
          : is_digits(dtype) ? "int8 digits"
                             : "int8 residues";
 }
@@ -316,8 +316,7 @@ bool mmci_residues_share(mmci_residues *x, int which, const mmci_residues *from,
   const mmci_residue_operand *mine = &own->operand,
                              *theirs = of == 0 ? &from->product.a : &from->product.b;
   if (is_integer(g->dtype) || g->dtype != h->dtype || g->whole != h->whole || g->batch > 1 ||
-      h->batch > 1 ||
-      p->planes != from->product.planes || p->fixed != from->product.fixed ||
+      h->batch > 1 || p->planes != from->product.planes || p->fixed != from->product.fixed ||
       p->tolerance != from->product.tolerance || mine->rows != theirs->rows ||
       mine->k != theirs->k || is_across(g, which) != is_across(h, of) ||
       ld_of(g, which) != ld_of(h, of))

@@ -8,8 +8,8 @@
 #include <cuda_runtime_api.h>
 #endif
 
-#include "device/whole/moduli.h"
 #include "device/device.h"
+#include "device/whole/moduli.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -79,8 +79,8 @@ typedef struct mmci_residue_product {
   int32_t fixed;    /* so many moduli are asked for; 0: what the data or a tolerance needs */
   int32_t shared;   /* bits 0 and 1: A and B were looked at and split by an earlier product */
   bool alike;       /* B is A, and so are its residues */
-  /* Each row is judged, scaled and left to FP64 by what is in it alone, as whole.h says; 0 where the
-   * rows of an operand are judged together, else the greatest peak of a row. */
+  /* Each row is judged, scaled and left to FP64 by what is in it alone, as whole.h says; 0 where
+   * the rows of an operand are judged together, else the greatest peak of a row. */
   double peak;
 } mmci_residue_product;
 

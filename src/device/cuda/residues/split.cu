@@ -21,7 +21,7 @@ enum {
   THREADS = 256,
   WARPS = THREADS / 32,
   SPLIT_THREADS = 128,
-  ROWS = 32,           /* rows across of a block */
+  ROWS = 32,                           /* rows across of a block */
   RANGE_THREADS = 32 * MMCI_ROW_LANES, /* threads that look at rows across */
   RANGE_WARPS = MMCI_ROW_LANES,
   TURN_THREADS = 256,
@@ -47,7 +47,7 @@ static __device__ __forceinline__ void raise_to(uint32_t *most, double x) {
 /* What rows are judged by. */
 struct Judge {
   mmci_residue_operand of;
-  double peak;  /* the greatest peak of a row; infinite where rows count as they are */
+  double peak;   /* the greatest peak of a row; infinite where rows count as they are */
   bool is_alone; /* nothing is to be known of all rows together */
 };
 
@@ -524,7 +524,7 @@ static __device__ __forceinline__ double scale_of(const Split &s, int64_t row, b
   if (Element(0.5) == Element(0) || row >= s.to.rows) return 0;
   mmci_residue_row *r = s.to.row + row;
   const double reach = s.to.seen->reach;
-  const double scale = s.is_alone ? mmci_row_scale(r->squares, r->grain, reach, s.to.k)
+  const double scale = s.is_alone              ? mmci_row_scale(r->squares, r->grain, reach, s.to.k)
                        : s.to.seen->whole != 0 ? mmci_whole_scale(r->squares, reach)
                                                : mmci_residue_scale(r->squares, reach, s.to.k);
   if (write) {
@@ -782,9 +782,10 @@ extern "C" mmc_status mmci_residues_choose(cudaStream_t stream, const mmci_resid
   }
   const Samples left = {product->a, static_cast<const double *>(a), g->a.ld, g->a.trans},
                 right = {product->b, static_cast<const double *>(b), g->b.ld, !g->b.trans};
-  const Asked asked = {product->fixed, product->planes, product->tolerance,
-                       product->alike && (product->shared & 1) != 0 ? 3 : product->shared,
-                       product->alike, product->peak > 0};
+  const Asked asked = {
+      product->fixed,     product->planes,
+      product->tolerance, product->alike && (product->shared & 1) != 0 ? 3 : product->shared,
+      product->alike,     product->peak > 0};
   const int64_t blocks = blocks_of(g->k, 32);
   const int64_t most = sizeof product->state->partial / sizeof *product->state->partial;
   MMCI_CUDA_TRY(mmci_launch(residues_choose, dim3((unsigned)(blocks < most ? blocks : most)),
