@@ -552,7 +552,7 @@ def test_options_are_checked():
         mmchain.multi_dot(arrays, device=3)
     with pytest.raises(TypeError):
         mmchain.multi_dot(arrays, None)
-    for precision in ("native", "faithful", "fast", "reproducible"):
+    for precision in ("native", "faithful", "fast", "reproducible", "reproducible+faithful"):
         for objective in ("time", "flops"):
             result = mmchain.multi_dot(arrays, precision=precision, objective=objective)
             np.testing.assert_array_equal(result, np.full((2, 2), 4.0))
@@ -575,6 +575,23 @@ def test_reproducible(rng, dtype):
     out = np.zeros((9, 30), dtype).T
     assert np.ascontiguousarray(mmchain.multi_dot(arrays, precision="reproducible")).dtype == dtype
     assert mmchain.multi_dot(arrays, out=np.zeros((30, 9), dtype), precision="reproducible").shape == out.shape
+    small = mmchain.plan(arrays, precision="reproducible+faithful", order=order)
+    assert small.execute(arrays).tobytes() == bits
+
+
+def test_reproducible_and_faithful(rng):
+    """Large products by whole numbers: near the exact ones, and the same bits in a stack and other layouts."""
+    arrays = [rng.standard_normal(shape).astype("float32") for shape in [(600, 11000), (11000, 1000)]]
+    options = {"precision": "reproducible+faithful"}
+    result = mmchain.multi_dot(arrays, **options)
+    exact = arrays[0].astype(float) @ arrays[1].astype(float)
+    own = np.abs(mmchain.multi_dot(arrays) - exact).max()
+    assert np.abs(result - exact).max() < own
+    assert result.tobytes() != mmchain.multi_dot(arrays, precision="reproducible").tobytes()
+    assert mmchain.multi_dot([np.asfortranarray(array) for array in arrays], **options).tobytes() == result.tobytes()
+    stack = mmchain.multi_dot([np.stack([array] * 2) for array in arrays], **options)
+    assert all(stack[i].tobytes() == result.tobytes() for i in range(2))
+    assert "reproducible+faithful" in mmchain.plan(arrays, **options).explain("json")
 
 
 def test_reproducible_by_others():
@@ -582,6 +599,8 @@ def test_reproducible_by_others():
     for array in (np.ones((2, 2), np.longdouble), np.ones((2, 2), object), np.ones((2, 2)).view(np.matrix)):
         with pytest.raises(TypeError, match="precision: expected"):
             mmchain.multi_dot([array] * 3, precision="reproducible")
+        with pytest.raises(TypeError, match="precision: expected"):
+            mmchain.multi_dot([array] * 3, precision="reproducible+faithful")
     with pytest.raises(TypeError, match="precision: expected"):
         mmchain.multi_dot([mmchain.inv(np.eye(3)), np.eye(3)], precision="reproducible")
     assert mmchain.multi_dot([np.ones((2, 2), int)] * 3, precision="reproducible")[0, 0] == 4

@@ -325,6 +325,12 @@ mmc_status mmci_planner_plan(const mmci_objective *objective, const mmc_chain *c
   if (status == MMC_OK) status = plan_both(objective, device, &p, error);
   mmci_tree_destroy(&p.given);
   if (status != MMC_OK) return status;
+  if (p.precision == MMCI_REPRODUCIBLE_FAITHFUL)
+    status = mmci_offers_check_sums(&p.plan, on, p.precision, error);
+  if (status != MMC_OK) {
+    mmci_plan_destroy(&p.plan);
+    return status;
+  }
   if (tolerance > 0) bound_error(&p, tolerance, &p.plan);
   *precision = p.precision;
   *out = p.plan;

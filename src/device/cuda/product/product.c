@@ -741,6 +741,13 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
   kernel->device = device;
   choose_kind(device, gemm, kernel);
+  if (gemm->whole && !has_whole(device, gemm))
+    status = mmci_fail(error, MMC_E_UNSUPPORTED,
+                       "sums of whole numbers: expected a GPU of compute capability 9.0");
+  if (status != MMC_OK) {
+    free(kernel);
+    return status;
+  }
   if (kernel->kind == CUBLASLT) status = prepare_lt(kernel, error);
   if (kernel->kind == EMULATED) status = prepare_emulated(kernel, error);
   if (kernel->kind == RESIDUES) status = prepare_residues(kernel, error);
