@@ -128,10 +128,13 @@ static const batch_thin BATCHES[] = {
 };
 
 /* Says whether a vector is multiplied by a matrix whose lines lie across its sums, of which there
- * are more than a few: such batches take twice what the others do. */
+ * are more than a few, or more than a sector of the caches: such batches take 1.5 to 3 times what
+ * the others do. */
 static bool is_wide_across(const mmci_gemm *gemm) {
-  enum { FEW_SUMS = 12 };
-  return (gemm->m == 1 || gemm->n == 1) && gemm->m * gemm->n > FEW_SUMS &&
+  enum { FEW_SUMS = 12, SECTOR_BYTES = 32 };
+  const int64_t sums = gemm->m * gemm->n;
+  return (gemm->m == 1 || gemm->n == 1) &&
+         (sums > FEW_SUMS || sums * (int64_t)mmci_cuda_element_bytes(gemm->dtype) > SECTOR_BYTES) &&
          (gemm->n == 1 ? gemm->a.trans : !gemm->b.trans);
 }
 
