@@ -22,15 +22,14 @@
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/emulated/emulated.h"
 #include "device/cuda/model.h"
+#include "device/cuda/product/batch.h"
 #include "device/cuda/product/complex_by_real.h"
 #include "device/cuda/product/in_order.h"
 #include "device/cuda/product/large_tile.h"
 #include "device/cuda/product/lt.h"
 #include "device/cuda/product/ordered_complex.h"
-#include "device/cuda/product/outer.h"
 #include "device/cuda/product/sliced_k.h"
 #include "device/cuda/product/thin.h"
-#include "device/cuda/product/vectors.h"
 #include "device/cuda/residues/residues.h"
 
 enum {
@@ -127,163 +126,18 @@ static bool is_emulated_complex(const mmci_device *device, const mmci_gemm *gemm
   return real.dtype == MMC_F32 ? goes_emulated(device, &real) : goes_by_residues(device, &real);
 }
 
-/* A product as a group of one. */
-typedef struct alone {
-  mmci_form forms[2];
-  mmci_group_product product;
-  mmci_group group;
-} alone;
-
-static void fill_alone(const mmci_gemm *gemm, alone *x) {
-  x->forms[0] = gemm->a;
-  x->forms[1] = gemm->b;
-  x->product = (mmci_group_product){gemm->m, gemm->k, gemm->n, 0, 1};
-  x->group =
-      (mmci_group){.dtype = gemm->dtype,
-                   .precision = mmci_gemm_is_in_order(gemm) ? MMCI_REPRODUCIBLE : MMCI_NATIVE,
-                   .batch = gemm->batch > 1 ? gemm->batch : 1,
-                   .n = 2,
-                   .count = 1,
-                   .forms = x->forms,
-                   .products = &x->product,
-                   .ldc = gemm->ldc,
-                   .c_stride = gemm->c_stride,
-                   .turned = gemm->turned};
-}
-
-/* Returns the seconds of a batch of small products by a kernel for groups, NAN where it is not for
- * one. */
-static double group_seconds(const mmci_device *device, const mmci_gemm *gemm) {
-  if (!is_batch(gemm) || gemm->accumulate) return (double)NAN;
-  alone x;
-  fill_alone(gemm, &x);
-  return mmci_cuda_chain_seconds(device, &x.group);
-}
-
-static const char *group_name(const mmci_device *device, const mmci_gemm *gemm) {
-  alone x;
-  fill_alone(gemm, &x);
-  return mmci_cuda_chain_name(device, &x.group);
-}
-
-/* Returns the share by which nine of ten predictions of a kernel for groups are off at most. */
-static double group_doubt(const mmci_device *device, const mmci_gemm *gemm) {
-  return mmci_cuda_model_group_error(mmci_cuda_model_of(device->properties.name), gemm->dtype);
-}
-
-/* Returns the seconds of a native product, or a batch, by outer.cu; NAN where it is not for that.
- */
-static double outer_seconds(const mmci_device *device, const mmci_gemm *gemm) {
-  return device->properties.major >= AMPERE ? 1e-6 * mmci_outer_us(gemm) : (double)NAN;
-}
-
-/* How a batch is multiplied, and how long that is taken to take. */
-typedef struct batch_way {
-  kind kind;
-  double seconds;
-} batch_way;
-
-/* By so much more than is predicted outer.cu is taken to take: of 1603 batches on an H200 (cuBLAS
- * 13.1) 735 go to it then, which it computes 2.4 times as fast in the geomean, and two slower, by a
- * tenth at most; of 10,327 small ones, which take 2 to 20 us in a graph, 1654, 1.45 times as fast,
- * and one in a hundred slower by more than a tenth. */
-static const double OUTER_DOUBT = 0.2;
-
-/* By so much more than is predicted vectors.cu is taken to take, or less: cuBLAS takes what its
- * model says, but 0.6 of that for long sums, and up to ninety times as much where an operand is a
- * conjugate. Of 5337 batches on an H200 4078 go to vectors.cu then, which computes them 2.5 times
- * as fast in the geomean, and 1 in 60 slower by more than a tenth. */
-static double vectors_doubt(const mmci_gemm *gemm) {
-  enum { FEW_TERMS = 32, MANY_TERMS = 256 };
-  if (mmci_dtype_is_complex(gemm->dtype) && (gemm->a.conj || gemm->b.conj)) return -0.5;
-  return gemm->k <= FEW_TERMS ? 0.1 : gemm->k <= MANY_TERMS ? 0.2 : 0.6;
-}
-
-/* cuBLAS multiplies a batch of small products as it does large ones. Those of thin.cu and of
- * kernels for groups are taken where they are predicted to take less time by more than predictions
- * are off: of 2296 batches on an H200 (cuBLAS 13.1) these shares leave 1 in 100 a tenth slower. A
- * kernel for groups is said to take as much longer as it may, as groups of more products are, and
- * gives way to vectors.cu where that is predicted to take less by another fifth. */
-static batch_way choose_batch(const mmci_device *device, const mmci_gemm *gemm) {
-  /* Long sums by thin.cu took up to twice what is predicted: nine of ten of 179 up to 1.63 times
-   * it. */
-  enum { DOT_TERMS = 64, LONG_TERMS = 256 };
-  static const double MORE_DOUBT = 0.15, GROUP_DOUBT = 0.2;
-  const double thin_doubt = gemm->k >= LONG_TERMS ? 0.6 : 0.15;
-  const double cublas_s =
-      1e-6 * mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), gemm);
-  const double thin_s = 1e-6 * mmci_thin_batch_us(gemm), doubt = group_doubt(device, gemm),
-               group_s = group_seconds(device, gemm), outer_s = outer_seconds(device, gemm),
-               vectors_s = 1e-6 * mmci_vectors_us(gemm),
-               vectors_most_s = vectors_s * (1 + vectors_doubt(gemm));
-  const double least_s =
-      fmin(fmin(cublas_s, thin_s * (1 + thin_doubt)), outer_s * (1 + OUTER_DOUBT));
-  if (group_s * (1 + doubt + MORE_DOUBT) < least_s &&
-      !(vectors_s * (1 + GROUP_DOUBT) < group_s * (1 + doubt)))
-    return (batch_way){GROUP, group_s * (1 + doubt)};
-  /* cuBLAS takes up to five times what its model says for long sums that are one element each: of
-   * 41 such batches thin.cu was the slower one once, by 4 %, and faster by 1.9 in the geomean. */
-  const bool is_dot = gemm->m == 1 && gemm->n == 1 && gemm->k >= DOT_TERMS,
-             is_less = !(thin_s * (1 + thin_doubt) <= vectors_most_s);
-  if (outer_s * (1 + OUTER_DOUBT) <= least_s) return (batch_way){OUTER, outer_s};
-  if (isfinite(vectors_s) && is_less && (is_dot || vectors_most_s <= least_s))
-    return (batch_way){VECTORS, vectors_s};
-  return isfinite(thin_s) && (is_dot || thin_s * (1 + thin_doubt) < cublas_s)
-             ? (batch_way){THIN, thin_s}
-             : (batch_way){CUBLAS_BATCH, cublas_s};
-}
-
-static bool is_same_form(const mmci_form *x, const mmci_form *y) {
-  return x->ld == y->ld && x->stride == y->stride && x->trans == y->trans && x->conj == y->conj &&
-         x->gathered == y->gathered;
-}
-
-/* Says whether two native batches of floating point go the same way. */
-static bool is_same_batch(const mmci_gemm *x, const mmci_gemm *y) {
-  return x->dtype == y->dtype && x->m == y->m && x->k == y->k && x->n == y->n &&
-         x->batch == y->batch && x->ldc == y->ldc && x->c_stride == y->c_stride &&
-         x->accumulate == y->accumulate && x->turned == y->turned && is_same_form(&x->a, &y->a) &&
-         is_same_form(&x->b, &y->b);
-}
-
-/* A planner asks for the same products several times, and an answer takes microseconds: a thread
- * keeps some. */
-static batch_way way_of_batch(const mmci_device *device, const mmci_gemm *gemm) {
-  enum { KEPT = 64 };
-  typedef struct kept {
-    const mmci_cuda_model *model; /* of the device's kind; NULL where nothing is kept */
-    int processors;
-    mmci_gemm gemm;
-    batch_way way;
-  } kept;
-  static _Thread_local kept ways[KEPT];
-  const int64_t of_hash[] = {gemm->m,        gemm->k,        gemm->n,       gemm->a.stride,
-                             gemm->b.stride, gemm->c_stride, gemm->a.trans, gemm->b.trans};
-  uint64_t hash = 0;
-  for (size_t i = 0; i < sizeof of_hash / sizeof *of_hash; i++)
-    hash = (hash ^ (uint64_t)of_hash[i]) * 0x9e3779b97f4a7c15;
-  const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
-  const int processors = device->properties.multiProcessorCount;
-  kept *at = &ways[(hash >> 32) % KEPT];
-  if (at->model != model || at->processors != processors || !is_same_batch(&at->gemm, gemm))
-    *at = (kept){model, processors, *gemm, choose_batch(device, gemm)};
-  return at->way;
-}
-
 static bool has_native_sums(const mmci_gemm *gemm) {
   return gemm->precision != MMCI_FAITHFUL &&
          find_arithmetic(gemm) == mmci_arithmetic_of(gemm->dtype);
 }
 
 static kind kind_of_batch(const mmci_device *device, const mmci_gemm *gemm) {
-  return has_native_sums(gemm) ? way_of_batch(device, gemm).kind : CUBLAS_BATCH;
-}
-
-/* Says whether a product without a batch is surely faster by outer.cu than by cuBLAS. */
-static bool goes_to_outer(const mmci_device *device, const mmci_gemm *gemm) {
-  const double cublas_s =
-      1e-6 * mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), gemm);
-  return outer_seconds(device, gemm) * (1 + OUTER_DOUBT) < cublas_s;
+  static const kind KINDS[] = {[MMCI_BATCH_CUBLAS] = CUBLAS_BATCH,
+                               [MMCI_BATCH_GROUP] = GROUP,
+                               [MMCI_BATCH_THIN] = THIN,
+                               [MMCI_BATCH_OUTER] = OUTER,
+                               [MMCI_BATCH_VECTORS] = VECTORS};
+  return has_native_sums(gemm) ? KINDS[mmci_cuda_way_of_batch(device, gemm).kind] : CUBLAS_BATCH;
 }
 
 static kind kind_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
@@ -297,7 +151,7 @@ static kind kind_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
                                             : SLICED_K;
   if (gemm->precision == MMCI_FAITHFUL && goes_emulated(device, gemm)) return EMULATED;
   if (mmci_thin_pays(gemm)) return THIN;
-  return has_native_sums(gemm) && goes_to_outer(device, gemm) ? OUTER : CUBLAS;
+  return has_native_sums(gemm) && mmci_cuda_goes_to_outer(device, gemm) ? OUTER : CUBLAS;
 }
 
 /* The shape of large_tile.h for reproducible products: 256 x 128 of f32, 128 x 128 of f64. */
@@ -436,8 +290,11 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
     case ORDERED_HALF:
     case IN_ORDER:
       return "in order";
-    case GROUP:
-      return group_name(device, gemm);
+    case GROUP: {
+      mmci_cuda_alone x;
+      mmci_cuda_make_alone(gemm, &x);
+      return mmci_cuda_chain_name(device, &x.group);
+    }
     case EMULATED:
       return mmci_emulated_name(mmci_emulated_choose(gemm));
     case RESIDUES:
@@ -532,15 +389,16 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
   }
   const bool is_small =
       kernel.kind == GROUP || kernel.kind == THIN || kernel.kind == OUTER || kernel.kind == VECTORS;
-  if (is_small && is_batch(&plain)) return way_of_batch(device, &plain).seconds;
-  if (kernel.kind == OUTER) return outer_seconds(device, &plain);
+  if (is_small && is_batch(&plain)) return mmci_cuda_way_of_batch(device, &plain).seconds;
+  if (kernel.kind == OUTER) return mmci_cuda_outer_seconds(device, &plain);
   if (kernel.kind == THIN) return 1e-6 * mmci_thin_us(&plain);
   if (kernel.kind == CUBLAS && gemm->dtype == MMC_F32 && gemm->precision == MMCI_FAST)
     return 1e-6 *
            mmci_cuda_tf32_us(device->properties.name, device->properties.multiProcessorCount, gemm);
   if (is_ordered(kernel.kind))
-    return fmin(in_order_seconds(device, &plain, kernel.kind),
-                group_seconds(device, &plain) * (1 + group_doubt(device, &plain)));
+    return fmin(
+        in_order_seconds(device, &plain, kernel.kind),
+        mmci_cuda_alone_seconds(device, &plain) * (1 + mmci_cuda_alone_doubt(device, &plain)));
   const bool known = (kernel.kind == CUBLAS || kernel.kind == CUBLAS_BATCH) &&
                      kernel.arithmetic == mmci_arithmetic_of(gemm->dtype);
   return known ? mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), &plain) *
@@ -687,16 +545,17 @@ static mmc_status prepare_by_cublas(mmci_kernel *kernel, mmci_error *error) {
 }
 
 static mmc_status prepare_group(mmci_kernel *kernel, mmci_error *error) {
-  alone x;
-  fill_alone(&kernel->gemm, &x);
+  mmci_cuda_alone x;
+  mmci_cuda_make_alone(&kernel->gemm, &x);
   return mmci_cuda_chain_prepare(kernel->device, &x.group, &kernel->group, error);
 }
 
 /* Takes a kernel for groups for a batch of reproducible products where that is predicted to take
  * less than so many seconds. */
 static mmc_status take_group(mmci_kernel *kernel, double than_s, mmci_error *error) {
-  const double doubt = group_doubt(kernel->device, &kernel->gemm);
-  if (!(group_seconds(kernel->device, &kernel->gemm) * (1 + doubt) < than_s)) return MMC_OK;
+  const double doubt = mmci_cuda_alone_doubt(kernel->device, &kernel->gemm);
+  if (!(mmci_cuda_alone_seconds(kernel->device, &kernel->gemm) * (1 + doubt) < than_s))
+    return MMC_OK;
   mmc_status status = prepare_group(kernel, error);
   if (status == MMC_OK) kernel->kind = GROUP;
   return status;
