@@ -52,6 +52,26 @@ double mmci_cuda_outer_seconds(const mmci_device *device, const mmci_gemm *gemm)
  * and one in a hundred slower by more than a tenth. */
 static const double OUTER_DOUBT = 0.2;
 
+/* Of long lines with many terms nine in ten take 1.5 times what is predicted, and cuBLAS has tensor
+ * cores: 8 in 43 such batches were slower, the worst 0.65. */
+static double outer_doubt(const mmci_gemm *gemm) {
+  enum { MANY_TERMS = 12, LONG_LINE = 100 };
+  return gemm->k > MANY_TERMS && gemm->n >= LONG_LINE ? 0.5 : OUTER_DOUBT;
+}
+
+/* By so much more than is predicted thin.cu is taken to take. Long sums took up to twice that: nine
+ * of ten of 179 up to 1.63 times it. Of f32 with B by rows of 32 and more cuBLAS is up to three
+ * times as fast as its model says: thin.cu was the slower one of 17 in 19 batches of 7 us and more,
+ * at 0.66 of cuBLAS's speed in the geomean, and the faster one of shorter ones. */
+static double thin_doubt(const mmci_gemm *gemm, double thin_s) {
+  enum { LONG_TERMS = 256, LONG_LINE = 32 };
+  static const double LITTLE_S = 5e-6;
+  const bool is_wide =
+      (!gemm->b.trans && gemm->n >= LONG_LINE) || (gemm->a.trans && gemm->m >= LONG_LINE);
+  if (gemm->dtype == MMC_F32 && is_wide && thin_s > LITTLE_S) return 3;
+  return gemm->k >= LONG_TERMS ? 0.6 : 0.15;
+}
+
 /* By so much more than is predicted vectors.cu is taken to take, or less: cuBLAS takes what its
  * model says, but 0.6 of that for long sums, and up to ninety times as much where an operand is a
  * conjugate. Of 5337 batches on an H200 4078 go to vectors.cu then, which computes them 2.5 times
@@ -68,32 +88,30 @@ static double vectors_doubt(const mmci_gemm *gemm) {
  * kernel for groups is said to take as much longer as it may, as groups of more products are, and
  * gives way to vectors.cu where that is predicted to take less by another fifth. */
 static mmci_cuda_batch choose_batch(const mmci_device *device, const mmci_gemm *gemm) {
-  /* Long sums by thin.cu took up to twice what is predicted: nine of ten of 179 up to 1.63 times
-   * it. */
-  enum { DOT_TERMS = 64, LONG_TERMS = 256 };
+  enum { DOT_TERMS = 64 };
   static const double MORE_DOUBT = 0.15, GROUP_DOUBT = 0.2;
-  const double thin_doubt = gemm->k >= LONG_TERMS ? 0.6 : 0.15;
   const double cublas_s =
       1e-6 * mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), gemm);
   const double thin_s = 1e-6 * mmci_thin_batch_us(gemm),
                doubt = mmci_cuda_alone_doubt(device, gemm),
                group_s = mmci_cuda_alone_seconds(device, gemm),
                outer_s = mmci_cuda_outer_seconds(device, gemm),
+               thin_most_s = thin_s * (1 + thin_doubt(gemm, thin_s)),
+               outer_most_s = outer_s * (1 + outer_doubt(gemm)),
                vectors_s = 1e-6 * mmci_vectors_us(gemm),
                vectors_most_s = vectors_s * (1 + vectors_doubt(gemm));
-  const double least_s =
-      fmin(fmin(cublas_s, thin_s * (1 + thin_doubt)), outer_s * (1 + OUTER_DOUBT));
+  const double least_s = fmin(fmin(cublas_s, thin_most_s), outer_most_s);
   if (group_s * (1 + doubt + MORE_DOUBT) < least_s &&
       !(vectors_s * (1 + GROUP_DOUBT) < group_s * (1 + doubt)))
     return (mmci_cuda_batch){MMCI_BATCH_GROUP, group_s * (1 + doubt)};
   /* cuBLAS takes up to five times what its model says for long sums that are one element each: of
    * 41 such batches thin.cu was the slower one once, by 4 %, and faster by 1.9 in the geomean. */
   const bool is_dot = gemm->m == 1 && gemm->n == 1 && gemm->k >= DOT_TERMS,
-             is_less = !(thin_s * (1 + thin_doubt) <= vectors_most_s);
-  if (outer_s * (1 + OUTER_DOUBT) <= least_s) return (mmci_cuda_batch){MMCI_BATCH_OUTER, outer_s};
+             is_less = !(thin_most_s <= vectors_most_s);
+  if (outer_most_s <= least_s) return (mmci_cuda_batch){MMCI_BATCH_OUTER, outer_s};
   if (isfinite(vectors_s) && is_less && (is_dot || vectors_most_s <= least_s))
     return (mmci_cuda_batch){MMCI_BATCH_VECTORS, vectors_s};
-  return isfinite(thin_s) && (is_dot || thin_s * (1 + thin_doubt) < cublas_s)
+  return isfinite(thin_s) && (is_dot || thin_most_s < cublas_s)
              ? (mmci_cuda_batch){MMCI_BATCH_THIN, thin_s}
              : (mmci_cuda_batch){MMCI_BATCH_CUBLAS, cublas_s};
 }
