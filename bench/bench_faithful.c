@@ -3,13 +3,14 @@
  * both on the same data, uniform, normal and exp(4N): |d|_F / |C|_F and the greatest |d| / (|A|
  * |B|), of 64 rows of C against f64.
  *
- *     bench_faithful [--on DEVICE] [--seconds S] [--data KIND] [N | MxKxN ...]
- *     bench_faithful --table [--on DEVICE] [--seed SEED] [--data KIND] [N | MxKxN ...]
+ *     bench_faithful [--on DEVICE] [--seconds S] [--data KIND] [--reproducible] [N | MxKxN ...]
+ *     bench_faithful --table [--on DEVICE] [--seed SEED] [--data KIND] [--reproducible] [N | MxKxN
+ * ...]
  *
- * The second compares errors alone, on all kinds of data or one, for the sizes given or in 200
- * cases: kinds of data, shapes and transposed factors. It ends with the largest ratios of each
- * kind, and fails when one is above 1. Modules are looked for
- * in MMCHAIN_MODULE_DIR. */
+ * With --reproducible products are those of "reproducible+faithful".  * The second compares errors
+ * alone, on all kinds of data or one, for the sizes given or in 200 cases: kinds of data, shapes
+ * and transposed factors. It ends with the largest ratios of each kind, and fails when one is
+ * above 1. Modules are looked for in MMCHAIN_MODULE_DIR. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@
 
 enum { SAMPLE = 64, TABLE = 1 << 20, CHUNK = 64, KINDS = 2 };
 
-static const mmci_precision precisions[KINDS] = {MMCI_NATIVE, MMCI_FAITHFUL};
+static mmci_precision precisions[KINDS] = {MMCI_NATIVE, MMCI_FAITHFUL};
 
 static mmci_opened on;
 static mmci_queue *queue;
@@ -118,7 +119,9 @@ static int64_t sample_of(const product *p) {
 }
 
 static mmci_gemm gemm_of(const product *p, mmci_precision precision) {
-  return mmci_gemm_tight(MMC_F32, precision, p->m, p->k, p->n, p->a_op, p->b_op);
+  mmci_gemm gemm = mmci_gemm_tight(MMC_F32, precision, p->m, p->k, p->n, p->a_op, p->b_op);
+  mmci_gemm_choose_sums(&gemm);
+  return gemm;
 }
 
 /* The sample of A B in f64, or of |A| |B|. */
@@ -266,7 +269,7 @@ static void print_errors(const product *p, faithful_data data) {
 
 static void measure(const int64_t size[3], faithful_data data, double seconds) {
   product p = product_create(size, MMC_OP_N, MMC_OP_N);
-  const mmci_gemm gemm = gemm_of(&p, MMCI_FAITHFUL);
+  const mmci_gemm gemm = gemm_of(&p, precisions[1]);
   mmc_energy energies[KINDS];
   fill_product(&p, data);
   for (int kind = 0; kind < KINDS; kind++) energies[kind] = measure_energy(&p, kind, seconds);
@@ -337,7 +340,7 @@ static double greater(double x, double y) {
 
 static errors compare_case(const product *p, faithful_data data) {
   const uint64_t seed = random_state;
-  const mmci_gemm gemm = gemm_of(p, MMCI_FAITHFUL);
+  const mmci_gemm gemm = gemm_of(p, precisions[1]);
   errors e[KINDS], ratio;
   compare_errors(p, data, e);
   ratio.norm = ratio_of(e[1].norm, e[0].norm);
@@ -439,6 +442,10 @@ static bool read_request(int argc, char **argv, request *out) {
     const char *value = at + 1 < argc ? argv[at + 1] : "";
     if (strcmp(argv[at], "--table") == 0) {
       out->table = true;
+      continue;
+    }
+    if (strcmp(argv[at], "--reproducible") == 0) {
+      precisions[1] = MMCI_REPRODUCIBLE_FAITHFUL;
       continue;
     }
     if (strcmp(argv[at], "--on") == 0)

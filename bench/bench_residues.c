@@ -4,10 +4,12 @@
  * rows of C against sums with 64 bits of mantissa, and the greatest |d| / (|A| |B|). Of integers:
  * time, joules, and operations a second, two a multiplication.
  *
- *     bench_residues [--on DEVICE] [--seconds S] [--data KIND] [--dtype T] [N | MxKxN ...]
- *     bench_residues --errors [--on DEVICE] [--seed SEED] [--data KIND] [N | MxKxN ...]
+ *     bench_residues [--on DEVICE] [--seconds S] [--data KIND] [--dtype T] [--reproducible] [N |
+ * MxKxN ...] bench_residues --errors [--on DEVICE] [--seed SEED] [--data KIND] [--reproducible] [N
+ * | MxKxN ...]
  *
- * The second fails when a ratio is above 1. Modules are looked for in MMCHAIN_MODULE_DIR. */
+ * With --reproducible products of f64 are those of "reproducible+faithful".  * The second fails
+ * when a ratio is above 1. Modules are looked for in MMCHAIN_MODULE_DIR. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -26,6 +28,7 @@ static mmci_opened on;
 static mmci_queue *queue;
 static mmci_meter *meter;
 static uint64_t random_state = 20261123;
+static mmci_precision faithful_as = MMCI_FAITHFUL;
 
 static void check(mmc_status status, const mmci_error *error) {
   if (status == MMC_OK) return;
@@ -120,7 +123,8 @@ static void product_destroy(product *p) {
 
 static mmci_gemm gemm_of(const product *p, bool faithful) {
   mmci_gemm gemm = p->gemm;
-  gemm.precision = faithful ? MMCI_FAITHFUL : MMCI_NATIVE;
+  gemm.precision = faithful ? faithful_as : MMCI_NATIVE;
+  mmci_gemm_choose_sums(&gemm);
   return gemm;
 }
 
@@ -325,6 +329,10 @@ static int read_request(int argc, char **argv, request *out) {
     const char *value = at + 1 < argc ? argv[at + 1] : "";
     if (strcmp(argv[at], "--errors") == 0) {
       out->errors = true;
+      continue;
+    }
+    if (strcmp(argv[at], "--reproducible") == 0) {
+      faithful_as = MMCI_REPRODUCIBLE_FAITHFUL;
       continue;
     }
     if (strcmp(argv[at], "--on") == 0)
