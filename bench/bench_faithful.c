@@ -3,14 +3,14 @@
  * both on the same data, uniform, normal and exp(4N): |d|_F / |C|_F and the greatest |d| / (|A|
  * |B|), of 64 rows of C against f64.
  *
- *     bench_faithful [--on DEVICE] [--seconds S] [--data KIND] [--reproducible] [N | MxKxN ...]
- *     bench_faithful --table [--on DEVICE] [--seed SEED] [--data KIND] [--reproducible] [N | MxKxN
- * ...]
+ *     bench_faithful [OPTION ...] [--seconds S] [N | MxKxN ...]
+ *     bench_faithful --table [OPTION ...] [--seed SEED] [N | MxKxN ...]
  *
- * With --reproducible products are those of "reproducible+faithful".  * The second compares errors
- * alone, on all kinds of data or one, for the sizes given or in 200 cases: kinds of data, shapes
- * and transposed factors. It ends with the largest ratios of each kind, and fails when one is
- * above 1. Modules are looked for in MMCHAIN_MODULE_DIR. */
+ * OPTION is --on DEVICE, --data KIND, or --reproducible: products are then those of precision
+ * "reproducible+faithful". The second compares errors alone, on all kinds of data or one, for the
+ * sizes given or in 200 cases: kinds of data, shapes and transposed factors. It ends with the
+ * largest ratios of each kind, and fails when one is above 1. Modules are looked for in
+ * MMCHAIN_MODULE_DIR. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -4,12 +4,12 @@
  * rows of C against sums with 64 bits of mantissa, and the greatest |d| / (|A| |B|). Of integers:
  * time, joules, and operations a second, two a multiplication.
  *
- *     bench_residues [--on DEVICE] [--seconds S] [--data KIND] [--dtype T] [--reproducible] [N |
- * MxKxN ...] bench_residues --errors [--on DEVICE] [--seed SEED] [--data KIND] [--reproducible] [N
- * | MxKxN ...]
+ *     bench_residues [OPTION ...] [--seconds S] [--dtype T] [N | MxKxN ...]
+ *     bench_residues --errors [OPTION ...] [--seed SEED] [N | MxKxN ...]
  *
- * With --reproducible products of f64 are those of "reproducible+faithful".  * The second fails
- * when a ratio is above 1. Modules are looked for in MMCHAIN_MODULE_DIR. */
+ * OPTION is --on DEVICE, --data KIND, or --reproducible: products of f64 are then those of
+ * precision "reproducible+faithful". The second fails when a ratio is above 1. Modules are looked
+ * for in MMCHAIN_MODULE_DIR. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
