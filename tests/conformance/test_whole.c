@@ -7,6 +7,7 @@
 
 #include "../../bench/faithful_data.h"
 #include "../random.h"
+#include "device/blas/integer_gemm.h"
 #include "device/ref/ref_whole.h"
 #include "device/whole/whole.h"
 #include "device_stacks.h"
@@ -174,6 +175,22 @@ static void test_blocks(const subject *on) {
     try_one(on, t % 2 == 0 ? MMC_F32 : MMC_C128, sizes[t / 2], FAITHFUL_NORMAL, &random);
 }
 
+/* The CPU multiplies words, or doubles, by what processors do faster. */
+static void test_both_ways(const subject *on) {
+#ifdef MMCI_WITH_BLAS
+  static const mmci_word_prices prices[] = {{0.1, 0.1, 0.1},
+                                            {(double)INFINITY, (double)INFINITY, (double)INFINITY}};
+  for (int p = 0; p < 2 && on->is_blas; p++) {
+    mmci_integer_prices_of_test = &prices[p];
+    test_bits(on);
+    test_blocks(on);
+  }
+  mmci_integer_prices_of_test = NULL;
+#else
+  (void)on;
+#endif
+}
+
 /* ---- the arithmetic -------------------------------------------------------------------------- */
 
 /* Says how far sums of whole numbers are off, and those of the dtype's own chain, in norm. */
@@ -232,11 +249,9 @@ static void test_errors(const subject *on) {
 
 int main(int argc, char **argv) {
   static const conformance_test tests[] = {
-      {"bits", test_bits, true},
-      {"turned", test_turned, false},
-      {"blocks", test_blocks, false},
-      {"errors", test_errors, false},
-      {.name = NULL},
+      {"bits", test_bits, true},      {"turned", test_turned, false},
+      {"blocks", test_blocks, false}, {"both ways of the CPU", test_both_ways, false},
+      {"errors", test_errors, false}, {.name = NULL},
   };
   return conformance_main(argc, argv, tests);
 }

@@ -1,15 +1,20 @@
 #include "device/blas/whole_gemm.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/interrupt.h"
+#include "device/blas/cblas_table.h"
 #include "device/blas/workers.h"
 #include "device/whole/whole.h"
 
-enum { SIDE = 1024, LINES = 8 /* lines that are read at a time */ };
+enum { SIDE = 1024, LINES = 8 /* lines that are read at a time */, FLOATS = 6 };
 /* The prime 2^61 - 1. */
 static const uint64_t PRIME = (UINT64_C(1) << 61) - 1;
+/* Primes below 2^20, so that DGEMM adds up 2^15 products of residues exactly, and whose product
+ * exceeds twice any sum. */
+static const int64_t PRIMES[FLOATS] = {1048573, 1048571, 1048559, 1048549, 1048517, 1048507};
 
 /* Lines of an operand: rows of op(A) or columns of op(B). */
 typedef struct side {
@@ -24,10 +29,15 @@ typedef struct side {
 typedef struct block {
   const mmci_whole *whole;
   int workers;
+  bool by_floats;
   side sides[2];
   int64_t *sums;      /* modulo 2^64 */
-  uint64_t *residues; /* modulo the prime; NULL where the sums fit 64 bits */
-  double *lines;      /* LINES for each worker */
+  uint64_t *residues; /* modulo 2^61 - 1; NULL where the sums fit 64 bits, or go by floats */
+  /* Residues of both sides by one of the primes, and of the sums by all of them, as doubles; NULL
+   * where words are multiplied. */
+  double *floats[2], *float_sums;
+  int64_t inverses[FLOATS][FLOATS]; /* [p][q]: of prime q by prime p */
+  double *lines;                    /* LINES for each worker */
   void *c;
 } block;
 
@@ -106,6 +116,70 @@ static mmci_i128 sum_of(int64_t low, uint64_t residue) {
   return (mmci_i128)low + (mmci_i128)times * ((mmci_i128)1 << 64);
 }
 
+/* ---- sums by floats -------------------------------------------------------------------------- */
+
+/* Returns the residue of least magnitude of a number below 2^60. */
+static int64_t residue_of(int64_t x, int64_t prime) {
+  const int64_t r = x - llrint((double)x / (double)prime) * prime;
+  return 2 * r > prime ? r - prime : 2 * r < -prime ? r + prime : r;
+}
+
+typedef struct reduction {
+  const block *block;
+  int which, prime;
+} reduction;
+
+static void reduce_line(void *user, int worker, int64_t line) {
+  const reduction *x = user;
+  const int64_t k = x->block->whole->k, *from = x->block->sides[x->which].numbers + line * k;
+  double *to = x->block->floats[x->which] + line * k;
+  (void)worker;
+  for (int64_t i = 0; i < k; i++) to[i] = (double)residue_of(from[i], PRIMES[x->prime]);
+}
+
+static void multiply_floats(const block *x) {
+  const int64_t m = x->sides[0].count, n = x->sides[1].count, k = x->whole->k;
+  for (int p = 0; p < FLOATS; p++) {
+    for (int w = 0; w < 2; w++) {
+      reduction job = {x, w, p};
+      mmci_share(x->workers, x->sides[w].count, reduce_line, &job);
+    }
+    mmci_blas.dgemm(MMCI_CBLAS_ROW_MAJOR, MMCI_CBLAS_N, MMCI_CBLAS_T, m, n, k, 1, x->floats[0], k,
+                    x->floats[1], k, 0, x->float_sums + p * m * n, n);
+  }
+}
+
+static int64_t inverse_of(int64_t x, int64_t prime) {
+  int64_t result = 1, power = x % prime;
+  for (int64_t e = prime - 2; e > 0; e /= 2) {
+    if (e % 2 == 1) result = result * power % prime;
+    power = power * power % prime;
+  }
+  return residue_of(result, prime);
+}
+
+static void fill_inverses(block *x) {
+  for (int p = 0; p < FLOATS; p++)
+    for (int q = 0; q < p; q++) x->inverses[p][q] = inverse_of(PRIMES[q], PRIMES[p]);
+}
+
+/* Returns the number nearest to 0 with these residues, by its digits: of the first prime, of the
+ * next one, which counts as much as the first, and so on. */
+static mmci_i128 sum_of_floats(const block *x, int64_t at, int64_t each) {
+  int64_t digits[FLOATS];
+  for (int p = 0; p < FLOATS; p++) {
+    int64_t digit = residue_of((int64_t)x->float_sums[p * each + at], PRIMES[p]);
+    for (int q = 0; q < p; q++)
+      digit = residue_of((digit - digits[q]) * x->inverses[p][q], PRIMES[p]);
+    digits[p] = digit;
+  }
+  mmci_i128 sum = digits[FLOATS - 1];
+  for (int p = FLOATS - 2; p >= 0; p--) sum = sum * PRIMES[p] + digits[p];
+  return sum;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
 /* Writes a row of the block. */
 static void write_row(void *user, int worker, int64_t row) {
   const block *x = user;
@@ -115,8 +189,9 @@ static void write_row(void *user, int worker, int64_t row) {
   for (int64_t j = 0; j < across->count; j++) {
     if (across->rows[j].left) continue;
     const int64_t at = row * across->count + j;
-    const mmci_i128 sum =
-        x->residues != NULL ? sum_of(x->sums[at], x->residues[at]) : (mmci_i128)x->sums[at];
+    const mmci_i128 sum = x->by_floats          ? sum_of_floats(x, at, down->count * across->count)
+                          : x->residues != NULL ? sum_of(x->sums[at], x->residues[at])
+                                                : (mmci_i128)x->sums[at];
     mmci_whole_write(x->whole, x->c, down->first + row, across->first + j,
                      mmci_whole_result(x->whole, &down->rows[row], &across->rows[j], sum));
   }
@@ -203,15 +278,25 @@ static char *place(block *x, char *at, int64_t m, int64_t n) {
     x->sides[w].rows = (mmci_whole_row *)(void *)part_of(&at, counts[w], sizeof *x->sides[w].rows);
     x->sides[w].numbers = (int64_t *)(void *)part_of(&at, counts[w] * k, sizeof(int64_t));
   }
-  x->sums = (int64_t *)(void *)part_of(&at, m * n, sizeof *x->sums);
-  if (!x->whole->is_single)
-    x->residues = (uint64_t *)(void *)part_of(&at, m * n, sizeof *x->residues);
+  if (x->by_floats) {
+    for (int w = 0; w < 2; w++)
+      x->floats[w] = (double *)(void *)part_of(&at, counts[w] * k, sizeof *x->floats[w]);
+    x->float_sums = (double *)(void *)part_of(&at, FLOATS * m * n, sizeof *x->float_sums);
+  } else {
+    x->sums = (int64_t *)(void *)part_of(&at, m * n, sizeof *x->sums);
+    if (!x->whole->is_single)
+      x->residues = (uint64_t *)(void *)part_of(&at, m * n, sizeof *x->residues);
+  }
   x->lines = (double *)(void *)part_of(&at, x->workers * LINES * k, sizeof *x->lines);
   return at;
 }
 
 static mmc_status compute_block(block *x, mmci_integer_room *room, mmci_error *error) {
-  mmc_status status = multiply(x, 0, x->sums, room, error);
+  mmc_status status = MMC_OK;
+  if (x->by_floats)
+    multiply_floats(x);
+  else
+    status = multiply(x, 0, x->sums, room, error);
   if (status == MMC_OK && x->residues != NULL)
     status = multiply(x, PRIME, x->residues, room, error);
   if (status != MMC_OK) return status;
@@ -250,7 +335,12 @@ mmc_status mmci_whole_gemm(const mmci_gemm *gemm, const void *a, const void *b, 
   mmci_whole *whole = mmci_alloc_zeroed(1, sizeof *whole);
   if (whole == NULL) return mmci_fail_nomem(error, sizeof *whole);
   mmci_whole_open(whole, gemm);
-  block x = {.whole = whole, .workers = mmci_ordered_threads(gemm), .c = c};
+  const mmci_gemm words = {.dtype = MMC_I64};
+  block x = {.whole = whole,
+             .workers = mmci_ordered_threads(gemm),
+             .c = c,
+             .by_floats = !whole->is_single && !mmci_integer_is_words(&words)};
+  if (x.by_floats) fill_inverses(&x);
   x.sides[0].data = whole->turned ? b : a;
   x.sides[1].data = whole->turned ? a : b;
   const int64_t m = least_of(whole->m, SIDE), n = least_of(whole->n, SIDE);

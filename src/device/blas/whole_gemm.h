@@ -1,7 +1,8 @@
 /* whole_gemm.h: sums of whole numbers, as whole.h says, by exact products of integers.
  *
  * Sums of f32 and c64 fit 64 bits. Of others 64 bits and the residue modulo a prime are computed,
- * which tell a sum of 125 bits. */
+ * which tell a sum of 125 bits; where words are slow, the residues modulo six primes of 20 bits, by
+ * DGEMM. */
 #ifndef MMCI_WHOLE_GEMM_H
 #define MMCI_WHOLE_GEMM_H
 
