@@ -9,7 +9,7 @@
 #include "device/blas/workers.h"
 #include "device/whole/whole.h"
 
-enum { SIDE = 1024, LINES = 8 /* lines that are read at a time */, FLOATS = 6 };
+enum { SIDE = 1024, LINES = 8 /* lines that are read at a time */, FLOATS = 6, LOW_BITS = 30 };
 /* The prime 2^61 - 1. */
 static const uint64_t PRIME = (UINT64_C(1) << 61) - 1;
 /* Primes below 2^20, so that DGEMM adds up 2^15 products of residues exactly, and whose product
@@ -21,7 +21,8 @@ typedef struct side {
   const void *data;
   int64_t first, count;
   mmci_whole_row *rows;
-  int64_t *numbers; /* line by line */
+  int64_t *numbers;     /* line by line; NULL where they go by floats, */
+  double *highs, *lows; /* which are of them above 30 bits, as whole numbers, and these bits */
   bool any_left;
 } side;
 
@@ -59,9 +60,17 @@ static void convert_piece(void *user, int worker, int64_t piece) {
   for (int64_t l = 0; l < count; l++) {
     const double *line = lines + l * whole->k;
     mmci_whole_row *row = &s->rows[from + l];
-    int64_t *to = s->numbers + (from + l) * whole->k;
+    const int64_t at = (from + l) * whole->k;
     *row = mmci_whole_judge(whole, line);
-    for (int64_t k = 0; k < whole->k; k++) to[k] = row->left ? 0 : mmci_whole_number(line[k], row);
+    for (int64_t k = 0; k < whole->k; k++) {
+      const int64_t number = row->left ? 0 : mmci_whole_number(line[k], row);
+      if (!x->block->by_floats) {
+        s->numbers[at + k] = number;
+        continue;
+      }
+      s->highs[at + k] = (double)(number >> LOW_BITS);
+      s->lows[at + k] = (double)(number & ((1 << LOW_BITS) - 1));
+    }
   }
 }
 
@@ -129,12 +138,22 @@ typedef struct reduction {
   int which, prime;
 } reduction;
 
+/* Writes residues of least magnitude, or 1 more. All of it is exact but the quotient, which the
+ * addition of 1.5 2^52 rounds. */
 static void reduce_line(void *user, int worker, int64_t line) {
+  static const double ROUND = 0x1.8p52;
   const reduction *x = user;
-  const int64_t k = x->block->whole->k, *from = x->block->sides[x->which].numbers + line * k;
+  const side *s = &x->block->sides[x->which];
+  const int64_t k = x->block->whole->k;
+  const double prime = (double)PRIMES[x->prime], inverse = 1 / prime,
+               weight = (double)((INT64_C(1) << LOW_BITS) % PRIMES[x->prime]);
+  const double *high = s->highs + line * k, *low = s->lows + line * k;
   double *to = x->block->floats[x->which] + line * k;
   (void)worker;
-  for (int64_t i = 0; i < k; i++) to[i] = (double)residue_of(from[i], PRIMES[x->prime]);
+  for (int64_t i = 0; i < k; i++) {
+    const double sum = high[i] * weight + low[i];
+    to[i] = sum - ((sum * inverse + ROUND) - ROUND) * prime;
+  }
 }
 
 static void multiply_floats(const block *x) {
@@ -276,7 +295,12 @@ static char *place(block *x, char *at, int64_t m, int64_t n) {
   const int64_t k = x->whole->k, counts[2] = {m, n};
   for (int w = 0; w < 2; w++) {
     x->sides[w].rows = (mmci_whole_row *)(void *)part_of(&at, counts[w], sizeof *x->sides[w].rows);
-    x->sides[w].numbers = (int64_t *)(void *)part_of(&at, counts[w] * k, sizeof(int64_t));
+    if (x->by_floats) {
+      x->sides[w].highs = (double *)(void *)part_of(&at, counts[w] * k, sizeof(double));
+      x->sides[w].lows = (double *)(void *)part_of(&at, counts[w] * k, sizeof(double));
+    } else {
+      x->sides[w].numbers = (int64_t *)(void *)part_of(&at, counts[w] * k, sizeof(int64_t));
+    }
   }
   if (x->by_floats) {
     for (int w = 0; w < 2; w++)
@@ -308,14 +332,21 @@ static int64_t least_of(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
+/* Returns the size of blocks of about the same size, at most SIDE. */
+static int64_t even(int64_t size) {
+  const int64_t blocks = (size + SIDE - 1) / SIDE;
+  return (size + blocks - 1) / blocks;
+}
+
 static mmc_status compute(block *x, mmci_integer_room *room, mmci_error *error) {
   const mmci_whole *whole = x->whole;
   const double all = (double)whole->m * (double)whole->n;
+  const int64_t m = even(whole->m), n = even(whole->n);
   double done = 0;
-  for (int64_t j = 0; j < whole->n; j += SIDE) {
-    convert(x, 1, j, least_of(whole->n - j, SIDE));
-    for (int64_t i = 0; i < whole->m; i += SIDE) {
-      convert(x, 0, i, least_of(whole->m - i, SIDE));
+  for (int64_t j = 0; j < whole->n; j += n) {
+    convert(x, 1, j, least_of(whole->n - j, n));
+    for (int64_t i = 0; i < whole->m; i += m) {
+      convert(x, 0, i, least_of(whole->m - i, m));
       mmc_status status = compute_block(x, room, error);
       if (status != MMC_OK) return status;
       done += (double)x->sides[0].count * (double)x->sides[1].count;
@@ -343,7 +374,7 @@ mmc_status mmci_whole_gemm(const mmci_gemm *gemm, const void *a, const void *b, 
   if (x.by_floats) fill_inverses(&x);
   x.sides[0].data = whole->turned ? b : a;
   x.sides[1].data = whole->turned ? a : b;
-  const int64_t m = least_of(whole->m, SIDE), n = least_of(whole->n, SIDE);
+  const int64_t m = even(whole->m), n = even(whole->n);
   static _Alignas(64) char origin[64]; /* sizes are counted from here, before there is memory */
   const size_t bytes = (size_t)(place(&x, origin, m, n) - origin);
   mmc_status status = MMC_OK;
