@@ -2,6 +2,7 @@
  * fails must say MMC_E_NOMEM, leave *out alone, and lose nothing (the sanitizers look for leaks).
  *
  * Linked with a copy of the library that calls failing_malloc() and so on: tests/CMakeLists.txt. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -128,6 +129,40 @@ end:
   if (queue != NULL) on.ops->queue_close(queue);
   mmci_registry_destroy(registry);
   return status;
+}
+
+/* A product of whole numbers, some of which are left to FP64. */
+static mmc_status whole_numbers(const char *device, mmc_dtype dtype) {
+  enum { SIDE = 40 };
+  static double numbers[2 * SIDE * SIDE], result[2 * SIDE * SIDE];
+  mmc_status status;
+  mmci_error error;
+  mmci_registry *registry = NULL;
+  mmci_opened on = {0};
+  mmci_queue *queue = NULL;
+  mmci_kernel *kernel = NULL;
+  mmci_gemm gemm =
+      mmci_gemm_tight(dtype, MMCI_REPRODUCIBLE_FAITHFUL, SIDE, SIDE, SIDE, MMC_OP_N, MMC_OP_N);
+  gemm.whole = true;
+  for (int i = 0; i < 2 * SIDE * SIDE; i++) numbers[i] = i == 5 ? (double)NAN : i % 7 - 2.5;
+  TRY(mmci_registry_create("", &registry, &error), registry, mmci_registry);
+  status = mmci_registry_open(registry, device, &on, &error);
+  if (status != MMC_OK) goto end;
+  TRY(on.ops->queue_open(on.device, &queue, &error), queue, mmci_queue);
+  TRY(on.ops->prepare(on.device, &gemm, &kernel, &error), kernel, mmci_kernel);
+  status = on.ops->enqueue(queue, kernel, numbers, numbers, result, &error);
+end:
+  if (kernel != NULL) on.ops->release(kernel);
+  if (queue != NULL) on.ops->queue_close(queue);
+  mmci_registry_destroy(registry);
+  return status;
+}
+
+static mmc_status whole_numbers_on_cpu(void) {
+  return whole_numbers("cpu", MMC_F64);
+}
+static mmc_status whole_numbers_on_ref(void) {
+  return whole_numbers("ref", MMC_C128);
 }
 
 static mmc_status one_call_on_cpu(void) {
@@ -1263,6 +1298,8 @@ SCENARIO(pricing)
 SCENARIO(plan_time)
 SCENARIO(plan_energy)
 SCENARIO(tuning)
+SCENARIO(whole_numbers_on_cpu)
+SCENARIO(whole_numbers_on_ref)
 SCENARIO(one_call_on_cpu)
 SCENARIO(one_call_on_ref)
 
@@ -1274,6 +1311,8 @@ int main(void) {
       cmocka_unit_test(fail_one_factor),
       cmocka_unit_test(fail_brute_force),
       cmocka_unit_test(fail_integers),
+      cmocka_unit_test(fail_whole_numbers_on_cpu),
+      cmocka_unit_test(fail_whole_numbers_on_ref),
       cmocka_unit_test(fail_residues),
       cmocka_unit_test(fail_semirings),
       cmocka_unit_test(fail_long_chain),
