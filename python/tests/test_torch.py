@@ -442,6 +442,28 @@ class TestCuda:
         stream.synchronize()
         torch.testing.assert_close(total, expected)
 
+    @pytest.mark.parametrize("precision", ["faithful", "reproducible+faithful"])
+    @pytest.mark.parametrize(
+        "dtype, dims", [(torch.float32, (2900, 1100, 2900)), (torch.complex64, (1500, 700, 2900))]
+    )
+    def test_large_products_in_a_batch(self, precision, dtype, dims):
+        """They have the bits of products alone, and no larger errors than native ones."""
+        if torch.cuda.get_device_capability() != (9, 0):
+            pytest.skip("needs compute capability 9.0")
+        made = torch.Generator(device="cuda").manual_seed(12)
+        a, b = (torch.randn((3, *s), generator=made, device="cuda", dtype=dtype) for s in zip(dims, dims[1:]))
+        plan = mmchain.plan([a, b], precision=precision)
+        assert "emulated" in plan.explain()
+        result = plan.execute([a, b])
+        exact = a.to(torch.complex128 if dtype.is_complex else torch.float64) @ b.to(
+            torch.complex128 if dtype.is_complex else torch.float64
+        )
+        assert torch.linalg.norm(result - exact) <= torch.linalg.norm(mmchain.multi_dot([a, b]) - exact)
+        for i in range(3):
+            assert torch.equal(result[i], mmchain.multi_dot([a[i], b[i]], precision=precision))
+        shared = mmchain.multi_dot([a, b[0]], precision=precision)
+        assert torch.equal(shared[0], result[0])
+
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
     def test_calls_that_come_again(self, dtype):
         """Whatever changes about the tensors of a call that is known is seen."""

@@ -42,8 +42,8 @@ const char *mmci_emulated_name(mmci_emulated_kind kind) {
 
 bool mmci_emulated_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm) {
   return device->major == HOPPER && device->minor == 0 && gemm->dtype == MMC_F32 &&
-         gemm->batch <= 1 && !gemm->a.gathered && !gemm->b.gathered && gemm->m > 0 && gemm->k > 0 &&
-         gemm->n > 0 && gemm->m <= LONGEST && gemm->k <= LONGEST && gemm->n <= LONGEST;
+         !gemm->a.gathered && !gemm->b.gathered && gemm->m > 0 && gemm->k > 0 && gemm->n > 0 &&
+         gemm->m <= LONGEST && gemm->k <= LONGEST && gemm->n <= LONGEST;
 }
 
 static int64_t blocks_of(int64_t count, int64_t each) {
@@ -166,7 +166,8 @@ bool mmci_emulated_share_own(mmci_emulated *x, bool alike) {
   mmci_emulated_product *p = &x->product;
   const mmci_gemm *g = &p->gemm;
   mmci_error ignored;
-  const bool may = alike && g->m == g->n && g->a.ld == g->b.ld && g->a.trans != g->b.trans;
+  const bool may = alike && g->a.stride == g->b.stride && g->m == g->n && g->a.ld == g->b.ld &&
+                   g->a.trans != g->b.trans;
   if (may == x->alike) return may;
   p->b = may ? p->a : x->own_b;
   x->alike = may;
@@ -194,14 +195,23 @@ static mmc_status multiply_parts(cudaStream_t stream, const mmci_emulated *emula
                                 error);
 }
 
-mmc_status mmci_emulated_enqueue(cudaStream_t stream, const mmci_emulated *emulated, const float *a,
-                                 const float *b, float *c, mmci_error *error) {
-  const mmci_emulated *x = emulated;
+static mmc_status enqueue_one(cudaStream_t stream, const mmci_emulated *x, const float *a,
+                              const float *b, float *c, mmci_error *error) {
   mmc_status status = MMC_OK;
   MMCI_CUDA_TRY(cudaMemsetAsync(x->memory, 0, x->zeroed_bytes, stream));
   if (x->product.bytes) status = multiply_parts(stream, x, MMCI_INT8, &x->bytes, a, b, c, error);
   if (status == MMC_OK) status = multiply_parts(stream, x, MMCI_HALVES, &x->halves, a, b, c, error);
   if (status == MMC_OK)
     status = mmci_emulated_rest(stream, &x->product, x->multiprocessors, a, b, c, error);
+  return status;
+}
+
+mmc_status mmci_emulated_enqueue(cudaStream_t stream, const mmci_emulated *emulated, const float *a,
+                                 const float *b, float *c, mmci_error *error) {
+  const mmci_gemm *g = &emulated->product.gemm;
+  mmc_status status = MMC_OK;
+  for (int64_t i = 0; status == MMC_OK && (i == 0 || i < g->batch); i++)
+    status = enqueue_one(stream, emulated, a + i * g->a.stride, b + i * g->b.stride,
+                         c + i * g->c_stride, error);
   return status;
 }

@@ -20,8 +20,8 @@ typedef struct mmci_emulated mmci_emulated;
 /* Returns the kernel's name, as plans and explain show it. */
 const char *mmci_emulated_name(mmci_emulated_kind kind);
 
-/* Says whether there are kernels for it: one product of real FP32 matrices, compute capability 9.0,
- * no size 0. */
+/* Says whether there are kernels for it: products of real FP32 matrices, compute capability 9.0, no
+ * size 0. Those of a batch go one after the other. */
 bool mmci_emulated_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm);
 /* Says whether it was measured to be faster than FP32 and as accurate on a device of so many
  * multiprocessors (docs/faithful.md). */

@@ -41,6 +41,7 @@ static mmci_form transposed(mmci_form form) {
 /* Returns the product that is computed. */
 static mmci_gemm upright_of(const mmci_gemm *gemm) {
   mmci_gemm to = *gemm;
+  to.batch = 1; /* those of a batch go one after the other */
   if (!turns_back(gemm)) return to;
   to.m = gemm->n;
   to.n = gemm->m;
@@ -161,8 +162,8 @@ void mmci_complex_product_release(mmci_complex_product *x) {
   free(x);
 }
 
-mmc_status mmci_complex_product_enqueue(const mmci_complex_product *x, cudaStream_t stream,
-                                        const void *a, const void *b, void *c, mmci_error *error) {
+static mmc_status enqueue_one(const mmci_complex_product *x, cudaStream_t stream, const void *a,
+                              const void *b, void *c, mmci_error *error) {
   const mmci_gemm *gemm = &x->upright;
   const bool turns = turns_back(&x->gemm);
   const void *left = turns ? b : a, *right = turns ? a : b;
@@ -179,4 +180,16 @@ mmc_status mmci_complex_product_enqueue(const mmci_complex_product *x, cudaStrea
   const mmci_form form = {.ld = gemm->ldc, .trans = true};
   return mmci_cuda_copy_tiles(stream, gemm->dtype, x->gemm.m, x->gemm.n, result, &form, c,
                               x->gemm.ldc, false, error);
+}
+
+mmc_status mmci_complex_product_enqueue(const mmci_complex_product *x, cudaStream_t stream,
+                                        const void *a, const void *b, void *c, mmci_error *error) {
+  const mmci_gemm *g = &x->gemm;
+  const int64_t bytes = (int64_t)mmc_dtype_size(g->dtype);
+  mmc_status status = MMC_OK;
+  for (int64_t i = 0; status == MMC_OK && (i == 0 || i < g->batch); i++)
+    status = enqueue_one(x, stream, (const char *)a + i * g->a.stride * bytes,
+                         (const char *)b + i * g->b.stride * bytes,
+                         (char *)c + i * g->c_stride * bytes, error);
+  return status;
 }

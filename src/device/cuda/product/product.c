@@ -121,7 +121,9 @@ static bool goes_emulated(const mmci_device *device, const mmci_gemm *gemm) {
 
 /* Says whether a complex product is a real one that is emulated. */
 static bool is_emulated_complex(const mmci_device *device, const mmci_gemm *gemm) {
-  if (!mmci_dtype_is_complex(gemm->dtype) || gemm->variant != 0 || is_batch(gemm)) return false;
+  if (!mmci_dtype_is_complex(gemm->dtype) || gemm->variant != 0 || gemm->a.gathered ||
+      gemm->b.gathered)
+    return false;
   const mmci_gemm real = mmci_complex_by_real(gemm);
   return real.dtype == MMC_F32 ? goes_emulated(device, &real) : goes_by_residues(device, &real);
 }
@@ -144,12 +146,13 @@ static kind kind_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
   if (gemm->precision == MMCI_FAITHFUL && goes_by_residues(device, gemm)) return RESIDUES;
   if (gemm->precision == MMCI_FAITHFUL && is_emulated_complex(device, gemm))
     return FAITHFUL_COMPLEX;
+  if (gemm->precision == MMCI_FAITHFUL && gemm->variant == 0 && goes_emulated(device, gemm))
+    return EMULATED;
   if (is_batch(gemm)) return kind_of_batch(device, gemm);
   if (gemm->variant != 0)
     return gemm->variant < FIRST_LARGE_TILE ? CUBLASLT
            : gemm->variant < FIRST_SLICED_K ? LARGE_TILE
                                             : SLICED_K;
-  if (gemm->precision == MMCI_FAITHFUL && goes_emulated(device, gemm)) return EMULATED;
   if (mmci_thin_pays(gemm)) return THIN;
   return has_native_sums(gemm) && mmci_cuda_goes_to_outer(device, gemm) ? OUTER : CUBLAS;
 }
@@ -236,15 +239,14 @@ static bool has_arithmetic(const mmci_gemm *gemm) {
   return dtype == MMC_F32 || dtype == MMC_F64 || dtype == MMC_I64;
 }
 
-/* Says whether there are kernels for sums of whole numbers: on Hopper; of complex ones not for a
- * batch, whose products go one after the other, and not for a turned product that is added to. */
+/* Says whether there are kernels for sums of whole numbers: on Hopper, but for turned complex
+ * products that are added to. */
 static bool has_whole(const mmci_device *device, const mmci_gemm *gemm) {
   const bool is_complex = mmci_dtype_is_complex(gemm->dtype);
   const mmci_gemm real = is_complex ? mmci_complex_by_real(gemm) : *gemm;
   return is_nothing(gemm) || gemm->k == 0 ||
          (mmci_residues_supports(&device->properties, &real) && !gemm->a.gathered &&
-          !gemm->b.gathered && !(is_complex && is_batch(gemm)) &&
-          !(is_complex && gemm->turned && gemm->accumulate));
+          !gemm->b.gathered && !(is_complex && gemm->turned && gemm->accumulate));
 }
 
 bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
@@ -487,7 +489,7 @@ static mmc_status prepare_emulated(mmci_kernel *kernel, mmci_error *error) {
                                             kernel->device->properties.multiProcessorCount,
                                             &kernel->emulated, error);
   if (status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) return status;
-  kernel->kind = CUBLAS;
+  kernel->kind = is_batch(&kernel->gemm) ? CUBLAS_BATCH : CUBLAS;
   return MMC_OK;
 }
 
@@ -531,7 +533,7 @@ static mmc_status prepare_faithful_complex(mmci_kernel *kernel, mmci_error *erro
   mmc_status status = mmci_complex_product_prepare(kernel->device, &kernel->gemm, 0,
                                                    &kernel->complex_product, error);
   if ((status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) || kernel->gemm.whole) return status;
-  kernel->kind = CUBLAS;
+  kernel->kind = is_batch(&kernel->gemm) ? CUBLAS_BATCH : CUBLAS;
   return MMC_OK;
 }
 
