@@ -13,13 +13,14 @@
 #include "device/cuda/emulated/emulated.h"
 #include "gpu_test.h"
 
-enum { GUARD = 40, KINDS = 2, TABLE = 1 << 16 };
+enum { GUARD = 40, KINDS = 3, TABLE = 1 << 16 };
 
 /* The device's, for all of the tests. */
 typedef struct bench {
   const target *on;
   cudaStream_t stream;
   int multiprocessors;
+  struct cudaDeviceProp facts;
 } bench;
 
 static bool cuda_ok(cudaError_t code, const char *what) {
@@ -576,7 +577,7 @@ static void compare_errors(const bench *with, trial *t, faithful_data how) {
                matrix_down(&t->c, theirs);
   for (int kind = 0; right && kind < KINDS; kind++) {
     /* Not chosen for short sums, or few. */
-    if (kind == MMCI_INT8 && mmci_emulated_choose(&t->gemm) != MMCI_INT8) continue;
+    if (kind == MMCI_INT8 && mmci_emulated_choose(&with->facts, &t->gemm) != MMCI_INT8) continue;
     t->kind = (mmci_emulated_kind)kind;
     float *ours = compute(with, t);
     if (ours == NULL) break;
@@ -666,6 +667,7 @@ static void test_all(const target *on) {
     return;
   }
   with.multiprocessors = facts.multiProcessorCount;
+  with.facts = facts;
   if (!cuda_ok(cudaStreamCreateWithFlags(&with.stream, cudaStreamNonBlocking), "a stream")) return;
   test_shapes(&with, &random);
   if (!on->race) {

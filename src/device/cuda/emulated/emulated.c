@@ -6,6 +6,7 @@
 #include "device/cuda/tensor_map.h"
 
 enum {
+  AMPERE = 8,
   HOPPER = 9,
   LINES = 2,        /* lines of FP16 parts for a row in a block */
   LINE_BYTES = 128, /* bytes of a line of FP16 parts */
@@ -33,6 +34,7 @@ struct mmci_emulated {
   size_t zeroed_bytes;   /* bytes at the beginning that are zeroed before every product */
   maps halves, bytes;    /* bytes are there where they are tried */
   bool alike;            /* B is A, and so are its parts */
+  bool by_warps;         /* parts are multiplied without maps */
   mmci_emulated_operand own_b;
 };
 
@@ -41,9 +43,10 @@ const char *mmci_emulated_name(mmci_emulated_kind kind) {
 }
 
 bool mmci_emulated_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm) {
-  return device->major == HOPPER && device->minor == 0 && gemm->dtype == MMC_F32 &&
-         !gemm->a.gathered && !gemm->b.gathered && gemm->m > 0 && gemm->k > 0 && gemm->n > 0 &&
-         gemm->m <= LONGEST && gemm->k <= LONGEST && gemm->n <= LONGEST;
+  return (device->major == HOPPER || device->major == AMPERE) && device->minor == 0 &&
+         gemm->dtype == MMC_F32 && !gemm->a.gathered && !gemm->b.gathered && gemm->m > 0 &&
+         gemm->k > 0 && gemm->n > 0 && gemm->m <= LONGEST && gemm->k <= LONGEST &&
+         gemm->n <= LONGEST;
 }
 
 static int64_t blocks_of(int64_t count, int64_t each) {
@@ -91,9 +94,11 @@ uint64_t mmci_emulated_bytes(const mmci_gemm *gemm) {
 
 /* ---- preparing ------------------------------------------------------------------------------- */
 
-mmci_emulated_kind mmci_emulated_choose(const mmci_gemm *gemm) {
-  bool bytes = gemm->k >= INT8_K_MIN && gemm->k <= INT8_K_MAX &&
-               (double)gemm->m * (double)gemm->n >= ELEMENTS_MIN;
+mmci_emulated_kind mmci_emulated_choose(const struct cudaDeviceProp *device,
+                                        const mmci_gemm *gemm) {
+  if (device->major < HOPPER) return MMCI_HALVES_MMA;
+  const bool bytes = gemm->k >= INT8_K_MIN && gemm->k <= INT8_K_MAX &&
+                     (double)gemm->m * (double)gemm->n >= ELEMENTS_MIN;
   return bytes ? MMCI_INT8 : MMCI_HALVES;
 }
 
@@ -135,6 +140,7 @@ static mmc_status take_memory(mmci_emulated *x, mmci_error *error) {
   a->parts = (uint32_t *)at;
   b->parts = (uint32_t *)(at + parts_bytes(a));
   x->own_b = *b;
+  if (x->by_warps) return MMC_OK;
   mmc_status status = describe_operands(x, MMCI_HALVES, &x->halves, error);
   if (status != MMC_OK || !x->product.bytes) return status;
   return describe_operands(x, MMCI_INT8, &x->bytes, error);
@@ -147,6 +153,7 @@ mmc_status mmci_emulated_prepare(const mmci_gemm *gemm, mmci_emulated_kind kind,
   x->product = (mmci_emulated_product){*gemm, operand_of(gemm->m, gemm->k),
                                        operand_of(gemm->n, gemm->k), kind == MMCI_INT8};
   x->multiprocessors = multiprocessors;
+  x->by_warps = kind == MMCI_HALVES_MMA;
   mmc_status status = take_memory(x, error);
   if (status == MMC_OK)
     *out = x;
@@ -171,6 +178,7 @@ bool mmci_emulated_share_own(mmci_emulated *x, bool alike) {
   if (may == x->alike) return may;
   p->b = may ? p->a : x->own_b;
   x->alike = may;
+  if (x->by_warps) return may;
   mmc_status status = describe_operands(x, MMCI_HALVES, &x->halves, &ignored);
   if (status == MMC_OK && p->bytes) status = describe_operands(x, MMCI_INT8, &x->bytes, &ignored);
   if (status == MMC_OK || !may) return may;
@@ -191,6 +199,7 @@ static mmc_status multiply_parts(cudaStream_t stream, const mmci_emulated *emula
   if (status == MMC_OK && !emulated->alike)
     status = mmci_emulated_split(stream, p, &p->b, bytes, b, g->b.ld, !g->b.trans, error);
   if (status != MMC_OK) return status;
+  if (emulated->by_warps) return mmci_emulated_multiply_ampere(stream, p, c, error);
   return mmci_emulated_multiply(stream, p, kind, &as->a, &as->b, emulated->multiprocessors, c,
                                 error);
 }

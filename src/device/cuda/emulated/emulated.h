@@ -1,11 +1,11 @@
-/* emulated.h: FP32 products on Hopper's tensor cores, with no more error than cuBLAS's FP32;
- * docs/faithful.md says how and when.
+/* emulated.h: FP32 products on the tensor cores of Ampere and Hopper, with no more error than
+ * cuBLAS's FP32; docs/faithful.md says how and when.
  *
- * Every number is split into three bytes, where all rows of op(A) and columns of op(B) are spread
- * evenly enough, or else into two FP16 parts. What those cannot hold as well as FP32 does (NaN,
- * infinity, rows where a few elements outweigh the rest) is found while splitting and computed in
- * FP64, element by element of C. All of that is decided on the device: nothing waits, and work can
- * be captured in a graph. */
+ * Every number is split into three bytes, on Hopper and where all rows of op(A) and columns of
+ * op(B) are spread evenly enough, or else into two FP16 parts. What those cannot hold as well as
+ * FP32 does (NaN, infinity, rows where a few elements outweigh the rest) is found while splitting
+ * and computed in FP64, element by element of C. All of that is decided on the device: nothing
+ * waits, and work can be captured in a graph. */
 #ifndef MMCI_CUDA_EMULATED_EMULATED_H
 #define MMCI_CUDA_EMULATED_EMULATED_H
 
@@ -20,8 +20,8 @@ typedef struct mmci_emulated mmci_emulated;
 /* Returns the kernel's name, as plans and explain show it. */
 const char *mmci_emulated_name(mmci_emulated_kind kind);
 
-/* Says whether there are kernels for it: products of real FP32 matrices, compute capability 9.0, no
- * size 0. Those of a batch go one after the other. */
+/* Says whether there are kernels for it: products of real FP32 matrices, compute capability 8.0 or
+ * 9.0, no size 0. Those of a batch go one after the other. */
 bool mmci_emulated_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm);
 /* Says whether it was measured to be faster than FP32 and as accurate on a device of so many
  * multiprocessors (docs/faithful.md). */
@@ -46,7 +46,8 @@ bool mmci_emulated_share_own(mmci_emulated *emulated, bool alike);
 mmc_status mmci_emulated_enqueue(cudaStream_t stream, const mmci_emulated *emulated, const float *a,
                                  const float *b, float *c, mmci_error *error);
 
-/* Returns the kind that is likely the fastest: bytes for many long sums, else FP16 parts. */
-mmci_emulated_kind mmci_emulated_choose(const mmci_gemm *gemm);
+/* Returns the kind that is likely the fastest: bytes for many long sums on Hopper, else FP16 parts.
+ */
+mmci_emulated_kind mmci_emulated_choose(const struct cudaDeviceProp *device, const mmci_gemm *gemm);
 
 #endif

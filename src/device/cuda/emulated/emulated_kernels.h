@@ -59,8 +59,9 @@ mmc_status mmci_emulated_split(cudaStream_t stream, const mmci_emulated_product 
 
 /* How the tensor cores are used. */
 typedef enum mmci_emulated_kind {
-  MMCI_HALVES, /* FP16 parts; products of lo parts have sums of their own */
-  MMCI_INT8,   /* bytes, where those are enough; else FP16 parts */
+  MMCI_HALVES,    /* FP16 parts; products of lo parts have sums of their own */
+  MMCI_INT8,      /* bytes, where those are enough; else FP16 parts */
+  MMCI_HALVES_MMA /* FP16 parts, by instructions that Ampere has, too */
 } mmci_emulated_kind;
 
 /* Multiplies all of C by bytes, if they are enough; if not, by FP16 parts, C where neither the row
@@ -71,7 +72,12 @@ mmc_status mmci_emulated_multiply(cudaStream_t stream, const mmci_emulated_produ
                                   const CUtensorMap *b, int multiprocessors, float *c,
                                   mmci_error *error);
 
-/* Computes the rest of C in FP64, rounded once. It needs compute capability 9.0. */
+/* Multiplies C by FP16 parts where neither the row nor the column is left. It needs compute
+ * capability 8.0. */
+mmc_status mmci_emulated_multiply_ampere(cudaStream_t stream, const mmci_emulated_product *product,
+                                         float *c, mmci_error *error);
+
+/* Computes the rest of C in FP64, rounded once. It needs compute capability 8.0. */
 mmc_status mmci_emulated_rest(cudaStream_t stream, const mmci_emulated_product *product,
                               int multiprocessors, const float *a, const float *b, float *c,
                               mmci_error *error);

@@ -45,7 +45,7 @@ struct mmci_rest {
   int64_t m, k, n, lda, ldb, ldc;
   bool a_across, b_across, accumulate;
 
-#if __CUDA_ARCH__ >= 900
+#if __CUDA_ARCH__ >= 800
 
   /* Copies one element to shared memory, or 0 when it is not inside. */
   static __device__ __forceinline__ void copy_one(Element *to, const Element *from, bool inside) {
@@ -101,11 +101,20 @@ struct mmci_rest {
    * columns 2t and 2t + 1 of rows g and g + 8 of sum. */
   static __device__ __forceinline__ void add_product(double (&sum)[4], const double (&a)[2],
                                                      double b) {
+#if __CUDA_ARCH__ >= 900
     asm volatile(
         "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
         "{%0, %1, %2, %3};"
         : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
         : "d"(a[0]), "d"(a[1]), "d"(b));
+#else
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+                 : "+d"(sum[0]), "+d"(sum[1])
+                 : "d"(a[0]), "d"(b));
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+                 : "+d"(sum[2]), "+d"(sum[3])
+                 : "d"(a[1]), "d"(b));
+#endif
   }
 
   /* Adds a warp's part of the tiles' products; row and col are its thread's first in a and b. */
@@ -170,7 +179,7 @@ struct mmci_rest {
 template <class Left>
 __global__ void __launch_bounds__(mmci_rest<Left>::THREADS)
     mmci_rest_kernel(const __grid_constant__ mmci_rest<Left> rest) {
-#if __CUDA_ARCH__ >= 900
+#if __CUDA_ARCH__ >= 800
   __shared__ __align__(16) typename mmci_rest<Left>::Staged a_tile[2], b_tile[2];
   if (!rest.left.nothing()) rest.work(a_tile, b_tile);
 #endif

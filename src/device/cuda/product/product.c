@@ -298,13 +298,14 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       return mmci_cuda_chain_name(device, &x.group);
     }
     case EMULATED:
-      return mmci_emulated_name(mmci_emulated_choose(gemm));
+      return mmci_emulated_name(mmci_emulated_choose(&device->properties, gemm));
     case RESIDUES:
       return mmci_residues_name(gemm->dtype);
     case FAITHFUL_COMPLEX: {
       const mmci_gemm real = mmci_complex_by_real(gemm);
-      return real.dtype == MMC_F32 && !gemm->whole ? mmci_emulated_name(mmci_emulated_choose(&real))
-                                                   : mmci_residues_name(real.dtype);
+      return real.dtype == MMC_F32 && !gemm->whole
+                 ? mmci_emulated_name(mmci_emulated_choose(&device->properties, &real))
+                 : mmci_residues_name(real.dtype);
     }
     case CUBLASLT:
     case LARGE_TILE:
@@ -485,9 +486,9 @@ static mmc_status prepare_lt(mmci_kernel *kernel, mmci_error *error) {
 /* Prepares an emulated product. Faithful arithmetic is allowed, never demanded: without memory for
  * its parts, cuBLAS computes the product. */
 static mmc_status prepare_emulated(mmci_kernel *kernel, mmci_error *error) {
-  mmc_status status = mmci_emulated_prepare(&kernel->gemm, mmci_emulated_choose(&kernel->gemm),
-                                            kernel->device->properties.multiProcessorCount,
-                                            &kernel->emulated, error);
+  mmc_status status = mmci_emulated_prepare(
+      &kernel->gemm, mmci_emulated_choose(&kernel->device->properties, &kernel->gemm),
+      kernel->device->properties.multiProcessorCount, &kernel->emulated, error);
   if (status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) return status;
   kernel->kind = is_batch(&kernel->gemm) ? CUBLAS_BATCH : CUBLAS;
   return MMC_OK;
