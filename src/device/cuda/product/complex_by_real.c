@@ -112,8 +112,8 @@ static mmc_status prepare_real(mmci_complex_product *x, mmci_device *device, int
   const int multiprocessors = device->properties.multiProcessorCount;
   if (mmci_gemm_is_in_order(&x->gemm)) return prepare_in_order(x, device, shape, error);
   if (is_emulated(&x->real))
-    return mmci_emulated_prepare(&x->real, mmci_emulated_choose(&device->properties, &x->real), multiprocessors,
-                                 &x->emulated, error);
+    return mmci_emulated_prepare(&x->real, mmci_emulated_choose(&device->properties, &x->real),
+                                 multiprocessors, &x->emulated, error);
   return mmci_residues_prepare(&x->real, 0, multiprocessors, &x->residues, error);
 }
 
