@@ -167,6 +167,7 @@ typedef struct configuration {
   int64_t batch, place; /* the chain that counts is number `place` of a batch */
   bool is_varied;       /* matrices lie anyhow */
   bool is_saved;        /* the plan is written and read again */
+  bool is_faithful;     /* too, which is nothing to products as small as these */
   int threads;
 } configuration;
 
@@ -198,7 +199,7 @@ static mmc_plan *make_plan(mmc_context *context, const mmc_chain *chain, const p
   options.objective = how->objective;
   options.kernel = how->kernel;
   options.order = p->order;
-  options.precision = "reproducible";
+  options.precision = how->is_faithful ? "reproducible+faithful" : "reproducible";
   mmc_plan *plan, *again;
   check(context, mmc_plan_create(context, chain, &options, &plan));
   if (!how->is_saved) return plan;
@@ -261,6 +262,7 @@ static configuration draw_configuration(const problem *p, uint64_t *random) {
                      .batch = batches[random_below(random, 5)],
                      .is_varied = true,
                      .is_saved = random_below(random, 5) == 0,
+                     .is_faithful = random_below(random, 3) == 0,
                      .threads = 1 + (int)random_below(random, 5)};
   for (int i = 0; i <= p->n; i++) is_small = is_small && p->dims[i] <= 20;
   if (!is_small && x.batch > 2) x.batch = 2;
