@@ -337,6 +337,10 @@ run generate f32:9x9 -o square --no-sync >said/generated
 check multiply_reproducible 0 multiply same/A{1,2,3}.npy -o same-blas.npy --reproducible --order '((A1 A2) A3)' --check --no-sync
 run multiply same/A{1,2,3}.npy -o same-ref.npy --precision reproducible --on ref --order '((A1 A2) A3)' --no-sync >said/same
 verdict multiply_reproducible_bits "$(cmp same-blas.npy same-ref.npy 2>&1)"
+run multiply same/A{1,2,3}.npy -o same-ref.npy --reproducible --precision faithful --on ref --order '((A1 A2) A3)' --no-sync >said/same
+verdict multiply_reproducible_and_faithful_bits "$(cmp same-blas.npy same-ref.npy 2>&1)"
+run plan f32:700x16000x700 --reproducible --precision faithful >said/whole
+verdict plan_by_whole_numbers "$(grep -q 'whole numbers' said/whole || cat said/whole)"
 
 # What is least when nothing is said: seconds, but an order by the sizes alone for reproducible bits.
 run multiply same/A{1,2,3}.npy -o same-ref.npy --json --no-sync | grep -o '"objective": "[a-z]*"' >said/default

@@ -116,8 +116,8 @@ static void identify(const mmci_device *device, mmci_identity *out) {
 }
 
 static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
-  (void)device, (void)gemm;
-  return "loops";
+  (void)device;
+  return gemm->whole ? "whole numbers" : "loops";
 }
 
 static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
