@@ -399,11 +399,11 @@ typedef struct mmc_plan_options {
    * device (but for f16 and bf16 on GPUs), threads, batch, memory or layouts: every element is one
    * chain of multiply-adds (docs/reproducible.md). Factors that are inverses are E_UNSUPPORTED.
    * "reproducible+faithful": so, too, but large products are sums of whole numbers, no less
-   * accurate, which a Hopper GPU computes by integers in a part of the time, a CPU slowly, and
-   * other GPUs not at all. Or a tolerance, as "1e-10": the result may be off by so much of the
-   * product of the lengths of all factors (their Frobenius norms). What is fastest of that which
-   * surely is nearer is taken, on a Hopper GPU for f64 and c128 as few products of bytes as do; see
-   * mmc_plan_error_bound(). */
+   * accurate unless rows grow along k where columns shrink. A Hopper GPU computes them by integers
+   * in a part of the time, a CPU slowly, and other GPUs not at all, which is E_UNSUPPORTED.
+   * Or a tolerance, as "1e-10": the result may be off by so much of the product of the lengths of
+   * all factors (their Frobenius norms). What is fastest of that which surely is nearer is taken,
+   * on a Hopper GPU for f64 and c128 as few products of bytes as do; see mmc_plan_error_bound(). */
   const char *precision;
   /* Where factors and result will be, to judge what must fit into the device's memory. Executing
    * with others works too. */

@@ -17,7 +17,8 @@ typedef enum mmci_precision {
    * quiet one without a payload. */
   MMCI_REPRODUCIBLE,
   /* Large products are sums of whole numbers, as device/whole/whole.h says, no less accurate than
-   * native ones; all others as MMCI_REPRODUCIBLE. */
+   * native ones unless rows of A grow along k where columns of B shrink; all others are as
+   * MMCI_REPRODUCIBLE says. */
   MMCI_REPRODUCIBLE_FAITHFUL,
   MMCI_PRECISIONS
 } mmci_precision;

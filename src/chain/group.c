@@ -30,6 +30,22 @@ double mmci_group_mkn(const mmci_group *group) {
   return mkn * (double)group->batch;
 }
 
+bool mmci_group_has_whole(const mmci_group *group) {
+  bool any = false;
+  for (int32_t s = 0; s < group->count; s++) {
+    const mmci_group_product *p = &group->products[s];
+    mmci_gemm gemm = {.dtype = group->dtype,
+                      .precision = group->precision,
+                      .rule = group->rule,
+                      .m = p->m,
+                      .k = p->k,
+                      .n = p->n};
+    mmci_gemm_choose_sums(&gemm);
+    any = any || gemm.whole;
+  }
+  return any;
+}
+
 mmci_group *mmci_group_copy(const mmci_group *group) {
   size_t forms = (size_t)group->n * sizeof *group->forms;
   size_t products = (size_t)group->count * sizeof *group->products;

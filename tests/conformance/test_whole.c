@@ -196,6 +196,25 @@ static void test_both_ways(const subject *on) {
 #endif
 }
 
+/* Groups of products have no such sums. */
+static void test_groups(const subject *on) {
+  static const mmci_form forms[] = {{.ld = 12000}, {.ld = 1000}};
+  static const mmci_group_product product = {520, 12000, 1000, 0, 1};
+  mmci_group group = {.dtype = MMC_F32,
+                      .precision = MMCI_REPRODUCIBLE_FAITHFUL,
+                      .batch = 2,
+                      .n = 2,
+                      .count = 1,
+                      .forms = forms,
+                      .products = &product,
+                      .ldc = 1000};
+  if (on->ops->group_supports == NULL) return;
+  expect(!on->ops->group_supports(on->device, &group), "no group has sums of whole numbers");
+  group.precision = MMCI_REPRODUCIBLE;
+  if (strcmp(on->name, "ref") == 0)
+    expect(on->ops->group_supports(on->device, &group), "ref takes groups of any size");
+}
+
 /* ---- the arithmetic -------------------------------------------------------------------------- */
 
 /* Says how far sums of whole numbers are off, and those of the dtype's own chain, in norm. */
@@ -254,9 +273,13 @@ static void test_errors(const subject *on) {
 
 int main(int argc, char **argv) {
   static const conformance_test tests[] = {
-      {"bits", test_bits, true},      {"turned", test_turned, false},
-      {"blocks", test_blocks, false}, {"both ways of the CPU", test_both_ways, false},
-      {"errors", test_errors, false}, {.name = NULL},
+      {"bits", test_bits, true},
+      {"groups", test_groups, true},
+      {"turned", test_turned, false},
+      {"blocks", test_blocks, false},
+      {"both ways of the CPU", test_both_ways, false},
+      {"errors", test_errors, false},
+      {.name = NULL},
   };
   return conformance_main(argc, argv, tests);
 }

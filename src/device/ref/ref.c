@@ -175,7 +175,8 @@ struct mmci_group_kernel {
 
 static bool group_supports(const mmci_device *device, const mmci_group *group) {
   (void)device;
-  return group->count > 0 && group->variant == 0 && !group->rule.checked;
+  return group->count > 0 && group->variant == 0 && !group->rule.checked &&
+         !mmci_group_has_whole(group);
 }
 
 static const char *group_name(const mmci_device *device, const mmci_group *group) {

@@ -14,7 +14,8 @@
 
 typedef struct mmci_complex_product mmci_complex_product;
 
-/* Returns the real product of an upright product of c64 or c128 whose sizes are positive. */
+/* Returns the real product of one product of c64 or c128 whose sizes are positive; of a batch, each
+ * of whose products is computed alone, that of one. Sums of whole numbers are computed upright. */
 mmci_gemm mmci_complex_by_real(const mmci_gemm *gemm);
 
 /* These are of MMCI_REPRODUCIBLE products by a shape of large_tile.h, and of MMCI_FAITHFUL ones,

@@ -383,7 +383,7 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
   if (kernel.kind == RESIDUES) return mmci_residues_seconds(&plain);
   if (kernel.kind == FAITHFUL_COMPLEX && (gemm->dtype == MMC_C128 || gemm->whole)) {
     const mmci_gemm real = mmci_complex_by_real(&plain);
-    return mmci_residues_seconds(&real);
+    return mmci_residues_seconds(&real) * (is_batch(gemm) ? (double)gemm->batch : 1);
   }
   if (kernel.kind == SEMIRING) {
     const mmci_cuda_semiring_room room = {.processors = device->properties.multiProcessorCount,
