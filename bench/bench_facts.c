@@ -286,6 +286,7 @@ static void print_group_counts(const mmci_group *group, const char *kernel) {
   mmci_tensor tensor;
   mmci_tiles tiles;
   mmci_rings rings;
+  mmci_sides sides;
   mmci_single single;
   mmci_model_counts c;
   double counts[5];
@@ -300,6 +301,9 @@ static void print_group_counts(const mmci_group *group, const char *kernel) {
     print_model_counts(&c);
   } else if (strcmp(kernel, "chain in rings") == 0 && mmci_rings_plan(&limits, group, 4, &rings)) {
     c = mmci_cuda_model_rings_counts(&limits, group, &rings);
+    print_model_counts(&c);
+  } else if (strcmp(kernel, "chain by side") == 0 && mmci_sides_plan(&limits, group, &sides)) {
+    c = mmci_cuda_model_sides_counts(&limits, group, &sides);
     print_model_counts(&c);
   } else if (strcmp(kernel, "chain by tensor cores") == 0 &&
              mmci_tensor_plan(&limits, group, &tensor)) {

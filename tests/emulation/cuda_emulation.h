@@ -95,8 +95,8 @@ struct mmci_emulation_barrier {
 };
 
 struct mmci_emulation_copy {
-  void *shared;
-  const void *global; /* NULL: zeros */
+  void *to;
+  const void *from; /* NULL: zeros */
   size_t bytes;
 };
 
@@ -107,6 +107,7 @@ struct mmci_emulation_fiber {
   uint3 thread;
   unsigned block;                                       /* of its cluster */
   std::vector<std::vector<mmci_emulation_copy>> copies; /* groups of copies in flight */
+  std::vector<mmci_emulation_copy> stores;              /* bulk copies to global memory */
 };
 
 struct mmci_emulation_block {
@@ -563,10 +564,10 @@ static inline T *mmci_cluster_at(T *shared, unsigned block) {
 }
 
 static inline void mmci_emulation_land(const mmci_emulation_copy &copy) {
-  if (copy.global != nullptr)
-    memcpy(copy.shared, copy.global, copy.bytes);
+  if (copy.from != nullptr)
+    memcpy(copy.to, copy.from, copy.bytes);
   else
-    memset(copy.shared, 0, copy.bytes);
+    memset(copy.to, 0, copy.bytes);
 }
 
 /* Zeros when there is nothing. */
@@ -678,6 +679,25 @@ struct mmci_counted_gate {
 
 static inline void mmci_order_bulk_copies() {}
 
+/* Bulk copies to global memory land when they are waited for, if not at once; only then is shared
+ * memory read. */
+static inline void mmci_bulk_store(void *global, const void *shared, unsigned bytes) {
+  if (((uintptr_t)shared | (uintptr_t)global | bytes) % 16 != 0)
+    mmci_emulation_stop("misaligned bulk copy");
+  const mmci_emulation_copy copy = {global, shared, bytes};
+  if (mmci_emulation_random() & 1) return mmci_emulation_land(copy);
+  mmci_emulation().current->stores.push_back(copy);
+}
+static inline void mmci_bulk_stores_commit() {}
+static inline void mmci_await_bulk_stores() {
+  for (const mmci_emulation_copy &copy : mmci_emulation().current->stores)
+    mmci_emulation_land(copy);
+  mmci_emulation().current->stores.clear();
+}
+static inline void mmci_await_bulk_reads() {
+  mmci_await_bulk_stores();
+}
+
 /* Opens for good when so many threads have arrived, or so many bytes were posted. */
 struct mmci_gate {
   uint64_t awaited;
@@ -722,6 +742,7 @@ static inline void mmci_emulation_run_blocks(unsigned block_threads, size_t shar
     mmci_emulation_fiber &fiber = m.fibers[t];
     mmci_emulation_prepare(fiber);
     fiber.copies.clear();
+    fiber.stores.clear();
     fiber.block = t / block_threads;
     fiber.thread.x = t % blockDim.x;
     fiber.thread.y = t / blockDim.x % blockDim.y;

@@ -1,8 +1,8 @@
 /* test_chains.cpp: the CUDA module's kernels for chains of small factors, run by the CPU: every
  * thread of a block is a fiber, and the order in which they run is shuffled at every barrier. What
  * group.c chooses among on a device is asked for here by name: squares, general, single, spines,
- * packs, tensor, tiles and rings. Chains and what is expected of them: group_trials.h. As blocks
- * run one after another, the first draws all tickets of spines; none ever waits for another.
+ * packs, tensor, tiles, rings and sides. Chains and what is expected of them: group_trials.h. As
+ * blocks run one after another, the first draws all tickets of spines; none ever waits for another.
  *
  *     test_chains [SEED] */
 #include <algorithm>
@@ -22,9 +22,9 @@ extern "C" {
 
 #include "../group_trials.h"
 
-enum Kind { SQUARES, GENERAL, SINGLE, SPINES, PACKS, TENSOR, TILES, RINGS };
-static const char *const KINDS[] = {"squares", "general", "single", "spines",
-                                    "packs",   "tensor",  "tiles",  "rings"};
+enum Kind { SQUARES, GENERAL, SINGLE, SPINES, PACKS, TENSOR, TILES, RINGS, SIDES };
+static const char *const KINDS[] = {"squares", "general", "single", "spines", "packs",
+                                    "tensor",  "tiles",   "rings",  "sides"};
 
 static const mmci_group_limits LIMITS = {2, 223 * 1024, true, true, false};
 static const mmci_group_limits HOPPER = {2, 223 * 1024, true, true, true};
@@ -192,6 +192,14 @@ static mmc_status run_rings(const mmci_rings &plan, const mmci_rings &any, Setup
   return status != MMC_OK ? status : mmci_rings_launch(nullptr, &HOPPER, &rings, error);
 }
 
+static mmc_status run_sides(const mmci_sides &plan, Setup &s, mmci_error *error) {
+  mmci_sides sides = plan;
+  if (!mmci_sides_bind(&sides, s.data.data(), s.result))
+    mmci_emulation_stop("sides take no such address");
+  const mmc_status status = mmci_sides_prepare(&sides, error);
+  return status != MMC_OK ? status : mmci_sides_launch(nullptr, &HOPPER, &sides, error);
+}
+
 /* Which kernel, and how it was laid out. */
 struct Plan {
   Kind kind;
@@ -202,6 +210,7 @@ struct Plan {
   mmci_tensor tensor;
   mmci_tiles tiles;
   mmci_rings rings, any_rings;
+  mmci_sides sides;
 
   /* False when the chain does not suit the kernel. */
   bool make(const trial &t, Kind kind_, const mmci_group_limits &limits_ = LIMITS) {
@@ -215,6 +224,7 @@ struct Plan {
            : kind == TILES   ? mmci_tiles_plan(&t.group, &tiles)
            : kind == RINGS   ? mmci_rings_plan(&HOPPER, &t.group, 4, &rings) &&
                                  mmci_rings_plan(&HOPPER, &t.group, 1, &any_rings)
+           : kind == SIDES ? mmci_sides_plan(&HOPPER, &t.group, &sides)
                            : mmci_spines_can(&t.group);
   }
   mmc_status run(const trial &t, Setup &s, mmci_error *error) const {
@@ -225,6 +235,7 @@ struct Plan {
            : kind == TENSOR  ? run_tensor(tensor, t, s, error)
            : kind == TILES   ? run_tiles(tiles, s, error)
            : kind == RINGS   ? run_rings(rings, any_rings, s, error)
+           : kind == SIDES   ? run_sides(sides, s, error)
                              : run_spines(limits, t, s, error);
   }
 };
@@ -482,6 +493,58 @@ static void test_rings() {
   begin_squares(20, 3, 9);
   mmci_rings none;
   expect(!mmci_rings_plan(&LIMITS, &t.group, 4, &none), "cards before Hopper have none", t, RINGS);
+}
+
+/* Returns a side that sides.cu has a kernel for, and how many chains a unit has. */
+static int64_t side_of_size(int number, int *chains) {
+  mmci_sides_size size;
+  if (!mmci_sides_size_of(number, &size)) return 0;
+  *chains = size.chains;
+  return size.side;
+}
+
+/* Every side; last units of any chains, more units than a block has, strides of any words, and
+ * operands that all chains share. */
+static void test_sides() {
+  int chains = 1;
+  int64_t side;
+  for (int number = 0; (side = side_of_size(number, &chains)) > 0; number++)
+    for (int k = 0; k < 5; k++) {
+      const int64_t fewest = 2 + k % chains, more = side < 25 ? 90 : side < 40 ? 12 : 4;
+      begin_squares(side, k == 0 ? 2 : 2 + (int32_t)below(k == 4 ? 7 : 3),
+                    k < 3 ? fewest : 2 + below(more));
+      for (int i = 0; i < t.group.n && side % 2 == 0; i++) {
+        const int64_t kind = below(4);
+        if (kind == 0) t.forms[i].stride += 4 * below(5);
+        if (kind == 1) t.forms[i].stride = 0;
+      }
+      if (side % 2 == 0) t.group.c_stride += below(2) * 4 * below(5);
+      try_kind(SIDES);
+    }
+  for (int k = 0; k < 9; k++) {
+    const int64_t dims[] = {k == 7 ? 16 : 20, 20, 20, 20};
+    begin_rings(dims, 3, 9, 0);
+    if (k == 0) t.forms[1].trans = true;
+    if (k == 1) t.forms[2].ld = 24;
+    if (k == 2) t.forms[0].gathered = true;
+    if (k == 3) t.group.ldc = 24;
+    if (k == 4) t.forms[1].stride += 2;
+    if (k == 5) t.group.c_stride += 2;
+    if (k == 6) t.products[1].right = 1;
+    if (k == 8) t.group.batch = 1;
+    expect(!plan.make(t, SIDES), "others have none", t, SIDES);
+  }
+  begin_squares(21, 3, 9);
+  t.forms[2].stride = 0;
+  expect(!plan.make(t, SIDES), "odd sides lie one behind the other", t, SIDES);
+  begin_squares(20, 3, 9);
+  expect(!mmci_sides_plan(&LIMITS, &t.group, &plan.sides), "cards before Hopper have none", t,
+         SIDES);
+  Setup s(t);
+  expect(plan.make(t, SIDES) && mmci_sides_bind(&plan.sides, s.data.data(), s.result),
+         "addresses of whole words", t, SIDES);
+  s.data[1] = (const char *)s.data[1] + 8;
+  expect(!mmci_sides_bind(&plan.sides, s.data.data(), s.result), "other addresses", t, SIDES);
 }
 
 /* Whole words of every size, where addresses allow them, and all operands in either form. */
@@ -763,6 +826,7 @@ static void test_not_finite() {
   for (const auto &x : SQUARE_SIDES) test_nan(SQUARES, x.side, MMC_F32);
   for (int64_t side : {5, 24, 33, 48, 50}) test_nan(TILES, side, MMC_F32);
   for (int64_t side : {5, 16, 22, 30, 32, 33}) test_nan(RINGS, side, MMC_F32);
+  for (int64_t side : {13, 20, 22, 33, 48, 52}) test_nan(SIDES, side, MMC_F32);
   for (int64_t side : {5, 32, 33, 64})
     for (mmc_dtype dtype : {MMC_F32, MMC_F64}) test_nan(SPINES, side, dtype);
   for (int64_t side : {5, 22, 33, 45, 50})
@@ -783,8 +847,8 @@ static void test_not_finite() {
 
 /* Each call of the runtime fails once, which is said. */
 static void test_failures() {
-  for (Kind kind : {SQUARES, GENERAL, SINGLE, SPINES, PACKS, TENSOR, TILES, RINGS}) {
-    begin_squares(kind == RINGS ? 32 : 64, 3, 2);
+  for (Kind kind : {SQUARES, GENERAL, SINGLE, SPINES, PACKS, TENSOR, TILES, RINGS, SIDES}) {
+    begin_squares(kind == RINGS ? 32 : kind == SIDES ? 48 : 64, 3, 2);
     if (kind == TENSOR) t.group.dtype = MMC_F16;
     if (!expect(plan.make(t, kind), "a plan", t, kind)) continue;
     mmci_emulation_machine &m = mmci_emulation();
@@ -931,9 +995,13 @@ static void test_in_order(Kind kind, mmc_dtype dtype) {
     const int64_t most = k % 4 == 0 ? 40 : 17;
     int64_t batch = k % 3 == 0 ? 1 : 1 + below(20);
     int32_t n = 2 + (int32_t)below(5);
-    const auto &square = SQUARE_SIDES[k % 6];
+    int chains;
+    const int64_t side = kind == SQUARES ? SQUARE_SIDES[k % 6].side
+                         : kind == SIDES ? side_of_size(k, &chains)
+                                         : 0;
+    if (kind == SIDES && batch == 1) batch = 2;
     int64_t dims[8];
-    for (int i = 0; i <= n; i++) dims[i] = kind == SQUARES ? square.side : 1 + below(most);
+    for (int i = 0; i <= n; i++) dims[i] = side > 0 ? side : 1 + below(most);
     if (k % 8 == 7 && (kind == GENERAL || kind == TENSOR)) { /* alone, a product may be larger */
       n = 2;
       batch = 2;
@@ -943,8 +1011,9 @@ static void test_in_order(Kind kind, mmc_dtype dtype) {
     begin(&t, dtype, n, batch, random_bits(&random_state));
     t.group.precision = MMCI_REPRODUCIBLE;
     set_shapes(&t, dims);
-    add_tree(&t, 0, n - 1, kind == SQUARES || kind == TILES ? 0 : k % 4, &random_state);
-    if (kind == SQUARES || kind == TILES || k % 5 == 0)
+    const bool tight = side > 0 || kind == TILES;
+    add_tree(&t, 0, n - 1, tight ? 0 : k % 4, &random_state);
+    if (tight || k % 5 == 0)
       finish_tight(&t);
     else
       finish_random(&t, &random_state);
@@ -964,6 +1033,7 @@ static void test_in_order(Kind kind, mmc_dtype dtype) {
 static void test_all_in_order() {
   test_in_order<mmci_real_element<float>>(SQUARES, MMC_F32);
   test_in_order<mmci_real_element<float>>(TILES, MMC_F32);
+  test_in_order<mmci_real_element<float>>(SIDES, MMC_F32);
   for (Kind kind : {GENERAL, PACKS}) {
     test_in_order<mmci_real_element<float>>(kind, MMC_F32);
     test_in_order<mmci_real_element<double>>(kind, MMC_F64);
@@ -989,6 +1059,7 @@ int main(int argc, char **argv) {
   test_edges(TENSOR, MMC_F16, MMC_BF16);
   test_tiles();
   test_rings();
+  test_sides();
   test_tensor(MMC_F16);
   test_tensor(MMC_BF16);
   test_hurry();

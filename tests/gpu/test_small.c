@@ -17,6 +17,7 @@ enum {
   VARIANT_SQUARES,
   VARIANT_TILES,
   VARIANT_RINGS,
+  VARIANT_SIDES,
   VARIANTS
 };
 
@@ -56,10 +57,10 @@ static void stack_destroy(stack *x, const target *on) {
   on->ops->dealloc(on->device, x->table);
 }
 
-/* A tool that looks for races would tell of what lanes read beside matrices in rings, whose values
- * reach no result. */
+/* A tool that looks for races would tell of what lanes read beside matrices in rings and by side,
+ * whose values reach no result. */
 static bool is_tried(const target *on, const mmci_group *group) {
-  return !(on->race && group->variant == VARIANT_RINGS) &&
+  return !(on->race && (group->variant == VARIANT_RINGS || group->variant == VARIANT_SIDES)) &&
          on->ops->group_supports(on->device, group);
 }
 
@@ -283,12 +284,50 @@ static void test_rings(const target *on, mmci_queue *queue, uint64_t *random) {
   }
   printf("%d batches in rings\n", taken);
   if (taken == 0) return;
-  const int64_t dims[] = {33, 33, 33, 33, 33};
+  const int64_t dims[] = {33, 31, 33, 31, 33};
   begin(&t, MMC_F32, 4, 10000, random_bits(random));
   set_shapes(&t, dims);
   add_tree(&t, 0, 3, 0, random);
   finish_tight(&t);
   expect_name(on, "chain in rings");
+}
+
+/* Squares of every side, of which some have a kernel of their own: batches of any size, strides and
+ * addresses that are whole words or not. */
+static void test_sides(const target *on, mmci_queue *queue, uint64_t *random) {
+  enum { LEAST = 13, MOST = 64 };
+  int taken = 0;
+  for (int k = 0; k < (on->small ? 10 : 300); k++) {
+    const int64_t side =
+        on->small ? LEAST + random_below(random, MOST - LEAST + 1) : LEAST + k % (MOST - LEAST + 1);
+    int64_t dims[9];
+    for (int i = 0; i < 9; i++) dims[i] = side;
+    const int32_t n = 2 + (int32_t)random_below(random, k % 3 == 0 ? 7 : 3);
+    begin(&t, MMC_F32, n,
+          2 + random_below(random, on->small    ? 30
+                                   : k % 4 == 0 ? 9000
+                                                : 700),
+          random_bits(random));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, n - 1, 0, random);
+    finish_tight(&t);
+    if (k % 6 == 0) t.forms[random_below(random, n)].stride = 0;
+    if (k % 7 == 0) t.group.c_stride += 4 * random_below(random, 5);
+    t.group.variant = VARIANT_SIDES;
+    if (!is_tried(on, &t.group)) continue;
+    taken++;
+    try_group(on, queue, &t);
+    t.shift[random_below(random, n)] = 1 + (int)random_below(random, 3);
+    if (k % 2 == 0) try_group(on, queue, &t);
+  }
+  printf("%d batches by side\n", taken);
+  if (taken == 0) return;
+  const int64_t dims[] = {33, 33, 33, 33, 33};
+  begin(&t, MMC_F32, 4, 10000, random_bits(random));
+  set_shapes(&t, dims);
+  add_tree(&t, 0, 3, 0, random);
+  finish_tight(&t);
+  expect_name(on, "chain by side");
 }
 
 /* x^power by squaring, and sums of shared products: results that several products read. */
@@ -814,6 +853,7 @@ static void tests(const target *on) {
   test_equal(on, queue, &random);
   test_sizes(on, queue, &random);
   test_rings(on, queue, &random);
+  test_sides(on, queue, &random);
   for (int dtype = 0; dtype < DTYPES; dtype++) {
     test_any(on, queue, (mmc_dtype)dtype, &random);
     test_many(on, queue, (mmc_dtype)dtype, &random);

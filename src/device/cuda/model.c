@@ -288,6 +288,36 @@ mmci_model_counts mmci_cuda_model_rings_counts(const mmci_group_limits *limits,
   return out;
 }
 
+/* A product of sides.cu takes what its lanes write, read and multiply. A chain's lanes may be more
+ * than a warp, or half of one. As units have several chains, some multiprocessors have more of them
+ * than others. */
+mmci_model_counts mmci_cuda_model_sides_counts(const mmci_group_limits *limits,
+                                               const mmci_group *chain, const mmci_sides *e) {
+  mmci_sides_size size = {
+      .height = 1, .width = 1, .piece = 1, .lanes = WARP, .units = 1, .chains = 1};
+  (void)mmci_sides_size_of(e->size, &size);
+  const double all = ceil((double)chain->batch / size.chains),
+               most = ceil(all / limits->multiprocessors) * size.chains,
+               warps = size.lanes / (double)WARP * most * limits->multiprocessors /
+                       (double)chain->batch,
+               k = size.side,
+               step = size.side % 4 == 0   ? 4
+                      : size.side % 2 == 0 ? 2
+                                           : 1,
+               height = size.height;
+  const int pieces = size.width / size.piece + size.width % size.piece;
+  mmci_model_counts out = {.delay = {1, chain->count},
+                           .at_once = (double)size.chains * size.units * limits->multiprocessors,
+                           .bytes = chain_bytes(chain)};
+  const double first = k * (height / step + pieces), other = k * (height / 4 + pieces);
+  out.delay[2] = chain->count * height * pieces;
+  out.delay[3] = first + (chain->count - 1) * other;
+  out.delay[4] = chain->count * k * height * size.width;
+  for (int i = 0; i < 6; i++) out.busy[i] = out.delay[i] * warps;
+  out.delay[5] = (chain->n + 1) * size.chains * k * k / 1000; /* what a unit loads and stores */
+  return out;
+}
+
 /* Returns the time of so many chains by the constants of their kernel, which has none where nothing
  * was measured. */
 static double counted_us(const mmci_model_general *f, const mmci_model_counts *c,
@@ -332,6 +362,12 @@ double mmci_cuda_model_rings_us(const mmci_cuda_model *model, const mmci_group_l
   const bool waits = chain->count == 1 && chain->products[0].k % BANKS == 0;
   return (waits ? WAITING : 1) *
          counted_us(&model->dtypes[chain->dtype].rings, &c, limits, (double)chain->batch);
+}
+
+double mmci_cuda_model_sides_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                const mmci_group *chain, const mmci_sides *sides) {
+  const mmci_model_counts c = mmci_cuda_model_sides_counts(limits, chain, sides);
+  return counted_us(&model->dtypes[chain->dtype].sides, &c, limits, (double)chain->batch);
 }
 
 double mmci_cuda_model_tensor_us(const mmci_cuda_model *model, const mmci_group_limits *limits,

@@ -23,13 +23,12 @@ typedef struct mmci_model_products {
   } tiles[MMCI_MODEL_TILES];
 } mmci_model_products;
 
-/* A chain by general.cu, or by packs.cu, tensor.cu, tiles.cu and rings.cu, whose counts model.c
- * lists. Its
- * delay from the first load to the last store grows with the chain, the product, the row of a
- * thread's tiles, the steps of tall and flat tiles along k, and the load; the time that a
- * multiprocessor is busy grows with the warp, the warp and product, the row, the tall and flat
- * steps of warps, and the load. more_waves is the share of its delay for every further chain on the
- * same threads. */
+/* A chain by general.cu, or by packs.cu, tensor.cu, tiles.cu, rings.cu and sides.cu, whose counts
+ * model.c lists. Its delay from the first load to the last store grows with the chain, the product,
+ * the row of a thread's tiles, the steps of tall and flat tiles along k, and the load; the time
+ * that a multiprocessor is busy grows with the warp, the warp and product, the row, the tall and
+ * flat steps of warps, and the load. more_waves is the share of its delay for every further chain
+ * on the same threads. */
 typedef struct mmci_model_general {
   double bytes, launch, more_waves;
   double delay[6], busy[6];
@@ -53,7 +52,7 @@ typedef struct mmci_model_dtype {
   mmci_model_products vector, matrix, whole_words, pairs, many;
   mmci_model_general general, packs, tensor; /* tensor: f16 and bf16 */
   mmci_model_general tiled;                  /* groups by tiles.cu, f32 */
-  mmci_model_general rings;                  /* f32 */
+  mmci_model_general rings, sides;           /* f32 */
   mmci_model_squares squares;                /* f32 */
   double single[5];                          /* f32 and f64: launch, round, step, row, load */
   /* For f32 and f64: launch, hand-over, product for every 32 of side with whole words where all are
@@ -89,6 +88,8 @@ mmci_model_counts mmci_cuda_model_tiles_counts(const mmci_group_limits *limits,
                                                const mmci_group *chain, const mmci_tiles *tiles);
 mmci_model_counts mmci_cuda_model_rings_counts(const mmci_group_limits *limits,
                                                const mmci_group *chain, const mmci_rings *rings);
+mmci_model_counts mmci_cuda_model_sides_counts(const mmci_group_limits *limits,
+                                               const mmci_group *chain, const mmci_sides *sides);
 /* Writes the counts of a chain by single.cu, one for each constant of mmci_model_dtype's single. */
 void mmci_cuda_model_single_counts(const mmci_group *chain, const mmci_single *single,
                                    double counts[5]);
@@ -108,6 +109,8 @@ double mmci_cuda_model_tiles_us(const mmci_cuda_model *model, const mmci_group_l
                                 const mmci_group *chain, const mmci_tiles *tiles);
 double mmci_cuda_model_rings_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                                 const mmci_group *chain, const mmci_rings *rings);
+double mmci_cuda_model_sides_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                const mmci_group *chain, const mmci_sides *sides);
 double mmci_cuda_model_single_us(const mmci_cuda_model *model, const mmci_group *chain,
                                  const mmci_single *single);
 double mmci_cuda_model_squares_us(const mmci_cuda_model *model, const mmci_group *chain);

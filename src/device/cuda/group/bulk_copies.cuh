@@ -1,6 +1,6 @@
-/* bulk_copies.cuh: copies of whole matrices from global to shared memory that no lane waits for,
- * and the gates that say when they have landed. On devices before Hopper nothing of this may be
- * called.
+/* bulk_copies.cuh: copies of whole matrices from global to shared memory and back that no lane
+ * waits for, and the gates that say when they have landed. On devices before Hopper nothing of this
+ * may be called.
  */
 #ifndef MMCI_CUDA_GROUP_BULK_COPIES_CUH
 #define MMCI_CUDA_GROUP_BULK_COPIES_CUH
@@ -60,6 +60,28 @@ struct mmci_counted_gate {
 /* Orders what lanes read and wrote in shared memory before bulk copies to it that follow. */
 static __device__ __forceinline__ void mmci_order_bulk_copies() {
   MMCI_ON_HOPPER("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* Begins to copy bytes from shared to global memory; both addresses and the bytes are multiples of
+ * 16. Copies before a commit are one group of the lane's. */
+static __device__ __forceinline__ void mmci_bulk_store(void *global, const void *shared,
+                                                       unsigned bytes) {
+  MMCI_ON_HOPPER("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global),
+                 "r"(mmci_shared_address(shared)), "r"(bytes)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void mmci_bulk_stores_commit() {
+  MMCI_ON_HOPPER("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/* Wait until the lane's copies have read shared memory, and until they have written. */
+static __device__ __forceinline__ void mmci_await_bulk_reads() {
+  MMCI_ON_HOPPER("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+static __device__ __forceinline__ void mmci_await_bulk_stores() {
+  MMCI_ON_HOPPER("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
 #undef MMCI_ON_HOPPER

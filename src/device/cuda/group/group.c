@@ -19,7 +19,7 @@
  * other sizes. */
 static const double FUSED_GAIN = 1.4, FUSED_OTHER_GAIN = 0.4;
 
-enum { VECTOR_BYTES = 16, SQUARES_BATCH = 2, RINGS_WORD = 4 };
+enum { VECTOR_BYTES = 16, RINGS_WORD = 4 };
 
 typedef enum kind {
   NOTHING,
@@ -34,6 +34,7 @@ typedef enum kind {
   PACKS,
   TILES,
   RINGS,
+  SIDES,
   NO_KERNEL
 } kind;
 
@@ -47,6 +48,7 @@ enum {
   VARIANT_SQUARES = 6,
   VARIANT_TILES = 7,
   VARIANT_RINGS = 8,
+  VARIANT_SIDES = 9,
   VARIANTS
 };
 
@@ -66,9 +68,10 @@ struct mmci_group_kernel {
   mmci_fused_half half;   /* set when kind is FUSED_HALF or FUSED_TF32 */
   mmci_tensor tensor;     /* set when kind is TENSOR */
   mmci_packs packs;       /* set when kind is PACKS */
-  mmci_tiles tiles;       /* set when kind is TILES */
+  mmci_tiles tiles;       /* set when kind is TILES, or SIDES whose sums are in order */
   mmci_rings rings;       /* set when kind is RINGS */
-  mmci_rings any_rings;   /* set when kind is RINGS; takes any addresses */
+  mmci_rings any_rings;   /* set when kind is RINGS, or SIDES else; takes any addresses */
+  mmci_sides sides;       /* set when kind is SIDES */
 };
 
 static mmci_group_limits limits_of(const mmci_device *device) {
@@ -96,21 +99,10 @@ static bool is_sound(const mmci_group *chain) {
 
 /* Returns the side of equal squares that squares.cu takes, or 0. */
 static int64_t squares_side(const mmci_group *chain) {
-  const int64_t side = chain->products[0].m, words = VECTOR_BYTES / (int64_t)sizeof(float);
-  if (chain->dtype != MMC_F32 || chain->n > MMCI_SQUARES_FACTORS || chain->count != chain->n - 1 ||
-      chain->batch < SQUARES_BATCH || chain->batch > INT32_MAX || !mmci_squares_has(side) ||
-      chain->ldc != side || chain->c_gathered || chain->c_stride % words != 0)
-    return 0;
-  for (int i = 0; i < chain->n; i++) {
-    const mmci_form *form = &chain->forms[i];
-    if (form->trans || form->gathered || form->ld != side || form->stride % words != 0) return 0;
-  }
-  for (int s = 0; s < chain->count; s++) {
-    const mmci_group_product *step = &chain->products[s];
-    if (step->m != side || step->k != side || step->n != side ||
-        step->left != (s == 0 ? 0 : chain->n + s - 1) || step->right != s + 1)
-      return 0;
-  }
+  const int64_t side = mmci_squares_side(chain), words = VECTOR_BYTES / (int64_t)sizeof(float);
+  if (side == 0 || !mmci_squares_has(side) || chain->c_stride % words != 0) return 0;
+  for (int i = 0; i < chain->n; i++)
+    if (chain->forms[i].stride % words != 0) return 0;
   return side;
 }
 
@@ -173,6 +165,8 @@ static double predicted_us(const mmci_cuda_model *model, const mmci_group *chain
       return mmci_cuda_model_tiles_us(model, &kernel->limits, chain, &kernel->tiles);
     case RINGS:
       return mmci_cuda_model_rings_us(model, &kernel->limits, chain, &kernel->rings);
+    case SIDES:
+      return mmci_cuda_model_sides_us(model, &kernel->limits, chain, &kernel->sides);
     case NOTHING:
     case NO_KERNEL:
       break;
@@ -228,6 +222,21 @@ static bool plan_rings(const mmci_group *chain, mmci_group_kernel *kernel) {
 /* Says whether rings.cu takes addresses that are not aligned, too. */
 static bool takes_any_rings(const mmci_group *chain, const mmci_group_kernel *kernel) {
   return mmci_rings_plan(&kernel->limits, chain, 1, NULL);
+}
+
+/* Says whether sides.cu takes the chain, and another kernel what is at addresses that sides.cu does
+ * not take. */
+static bool plan_sides(const mmci_group *chain, mmci_group_kernel *kernel) {
+  if (!mmci_sides_plan(&kernel->limits, chain, &kernel->sides)) return false;
+  return mmci_precision_is_reproducible(chain->precision) ? mmci_tiles_plan(chain, &kernel->tiles)
+                                                          : takes_any_rings(chain, kernel);
+}
+
+/* Says whether tiles.cu may be the device's own choice: of squares that sides.cu takes it was
+ * faster in 16 of 1120 batches, of 2 and 50 chains, by a tenth or so, but predicted to be in 48. */
+static bool may_be_tiles(const mmci_group *chain, mmci_group_kernel *kernel) {
+  const bool asked = chain->variant == VARIANT_TILES;
+  return mmci_tiles_plan(chain, &kernel->tiles) && (asked || !plan_sides(chain, kernel));
 }
 
 /* Takes rings.cu where it is predicted to be faster than the kind before. */
@@ -302,7 +311,8 @@ static void choose_in_order(const mmci_cuda_model *model, const mmci_group *chai
   const double doubt =
       chain->dtype == MMC_F64 ? mmci_cuda_model_group_error(model, chain->dtype) : 0;
   if (chain->batch == 1) return;
-  if (mmci_tiles_plan(chain, &kernel->tiles)) offer(model, chain, TILES, VARIANT_TILES, 0, kernel);
+  if (plan_sides(chain, kernel)) offer(model, chain, SIDES, VARIANT_SIDES, 0, kernel);
+  if (may_be_tiles(chain, kernel)) offer(model, chain, TILES, VARIANT_TILES, 0, kernel);
   if (mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
     offer(model, chain, PACKS, VARIANT_PACKS, doubt, kernel);
 }
@@ -316,7 +326,8 @@ static void choose_alone(const mmci_cuda_model *model, const mmci_group *chain,
   kernel->kind = NO_KERNEL;
   if ((p->k | p->n) % 2 == 0 && plan_tensor(chain, kernel))
     offer(model, chain, TENSOR, VARIANT_TENSOR, 0, kernel);
-  if (mmci_tiles_plan(chain, &kernel->tiles)) offer(model, chain, TILES, VARIANT_TILES, 0, kernel);
+  if (plan_sides(chain, kernel)) offer(model, chain, SIDES, VARIANT_SIDES, 0, kernel);
+  if (may_be_tiles(chain, kernel)) offer(model, chain, TILES, VARIANT_TILES, 0, kernel);
   if (mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
     offer(model, chain, PACKS, VARIANT_PACKS, 0, kernel);
   kernel->side = squares_side(chain);
@@ -363,6 +374,10 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
     kernel->kind = can ? RINGS : NO_KERNEL;
     return;
   }
+  if (chain->variant == VARIANT_SIDES) {
+    kernel->kind = plan_sides(chain, kernel) ? SIDES : NO_KERNEL;
+    return;
+  }
   if (chain->variant == 0 && chain->count == 1 && chain->batch > 1) {
     choose_alone(model, chain, kernel);
     return;
@@ -372,8 +387,8 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
   if (chain->variant != 0) return;
   double us = predicted_us(model, chain, kernel);
   if (plan_tensor(chain, kernel)) consider(model, chain, TENSOR, &us, kernel);
-  if (chain->batch > 1 && mmci_tiles_plan(chain, &kernel->tiles))
-    consider(model, chain, TILES, &us, kernel);
+  if (chain->batch > 1 && plan_sides(chain, kernel)) consider(model, chain, SIDES, &us, kernel);
+  if (chain->batch > 1 && may_be_tiles(chain, kernel)) consider(model, chain, TILES, &us, kernel);
   if (chain->batch > 1 && mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
     consider(model, chain, PACKS, &us, kernel);
   if (chain->batch > 1) consider_rings(model, chain, &us, kernel);
@@ -414,6 +429,7 @@ const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *ch
                                       [PACKS] = "chain in packs",
                                       [TILES] = "chain in tiles",
                                       [RINGS] = "chain in rings",
+                                      [SIDES] = "chain by side",
                                       [NO_KERNEL] = "none"};
   mmci_fused fused;
   mmci_fused_half half;
@@ -445,12 +461,14 @@ bool mmci_cuda_chain_share(const mmci_device *device, const mmci_group *chain,
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-static void fill_squares(const mmci_group *chain, mmci_squares *squares) {
-  *squares = (mmci_squares){.c_stride = chain->c_stride,
-                            .batch = chain->batch,
-                            .n = chain->n,
-                            .in_order = mmci_precision_is_reproducible(chain->precision)};
-  for (int i = 0; i < chain->n; i++) squares->stride[i] = chain->forms[i].stride;
+/* The kernel that takes any addresses is prepared as well. */
+static mmc_status prepare_sides(mmci_group_kernel *kernel, const mmci_group *chain,
+                                mmci_error *error) {
+  const mmc_status status = mmci_sides_prepare(&kernel->sides, error);
+  if (status != MMC_OK) return status;
+  if (kernel->sides.squares.in_order) return mmci_tiles_prepare(&kernel->tiles, error);
+  (void)mmci_rings_plan(&kernel->limits, chain, 1, &kernel->any_rings);
+  return mmci_rings_prepare(&kernel->any_rings, error);
 }
 
 static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *chain,
@@ -463,7 +481,7 @@ static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *ch
     case NOTHING:
       break;
     case SQUARES:
-      fill_squares(chain, &kernel->squares);
+      mmci_squares_fill(chain, &kernel->squares);
       status = mmci_squares_prepare(kernel->side, error);
       if (status != MMC_OK) break;
       /* The general kernel takes over when addresses are not aligned. */
@@ -502,6 +520,9 @@ static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *ch
       (void)mmci_rings_plan(&kernel->limits, chain, 1, &kernel->any_rings);
       status = mmci_rings_prepare(&kernel->rings, error);
       if (status == MMC_OK) status = mmci_rings_prepare(&kernel->any_rings, error);
+      break;
+    case SIDES:
+      status = prepare_sides(kernel, chain, error);
       break;
     case NO_KERNEL:
       status = mmci_fail(error, MMC_E_UNSUPPORTED,
@@ -603,14 +624,28 @@ static mmc_status enqueue_tiles(mmci_queue *queue, const mmci_group_kernel *kern
   return mmci_tiles_launch(queue->stream, &kernel->limits, &tiles, error);
 }
 
+static mmc_status enqueue_any_rings(mmci_queue *queue, const mmci_group_kernel *kernel,
+                                    const void *const *operands, void *c, mmci_error *error) {
+  mmci_rings rings = kernel->any_rings;
+  (void)mmci_rings_bind(&rings, operands, c);
+  return mmci_rings_launch(queue->stream, &kernel->limits, &rings, error);
+}
+
 static mmc_status enqueue_rings(mmci_queue *queue, const mmci_group_kernel *kernel,
                                 const void *const *operands, void *c, mmci_error *error) {
   mmci_rings rings = kernel->rings;
-  if (!mmci_rings_bind(&rings, operands, c)) {
-    rings = kernel->any_rings;
-    (void)mmci_rings_bind(&rings, operands, c);
-  }
+  if (!mmci_rings_bind(&rings, operands, c))
+    return enqueue_any_rings(queue, kernel, operands, c, error);
   return mmci_rings_launch(queue->stream, &kernel->limits, &rings, error);
+}
+
+static mmc_status enqueue_sides(mmci_queue *queue, const mmci_group_kernel *kernel,
+                                const void *const *operands, void *c, mmci_error *error) {
+  mmci_sides sides = kernel->sides;
+  if (mmci_sides_bind(&sides, operands, c))
+    return mmci_sides_launch(queue->stream, &kernel->limits, &sides, error);
+  return sides.squares.in_order ? enqueue_tiles(queue, kernel, operands, c, error)
+                                : enqueue_any_rings(queue, kernel, operands, c, error);
 }
 
 mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
@@ -634,6 +669,8 @@ mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *k
       return enqueue_tiles(queue, kernel, operands, c, error);
     case RINGS:
       return enqueue_rings(queue, kernel, operands, c, error);
+    case SIDES:
+      return enqueue_sides(queue, kernel, operands, c, error);
     case SPINES:
       return mmci_spines_launch(queue->stream, &kernel->limits, kernel->spines, operands, c, error);
     case FUSED:

@@ -13,6 +13,8 @@
  * single takes chains of a few factors, f32 or f64, no more than multiprocessors (single.c,
  *          single.cu)
  * squares takes f32 squares of a few sizes from left to right, for large batches (squares.cu)
+ * sides  takes f32 squares of sides that kernels were compiled for, without gaps, from left to
+ *        right, in batches, on Hopper (sides.h, sides.c, sides.cu)
  * spines takes one chain of any length, or few, their products on the whole device (spines.c,
  *          spines.cu) */
 #ifndef MMCI_CUDA_GROUP_GROUP_H
@@ -353,10 +355,38 @@ typedef struct mmci_squares {
   bool in_order; /* the result is a reproducible one */
 } mmci_squares;
 
+/* Returns the side of a batch of chains whose matrices are all squares of one side, in f32, none of
+ * them transposed, without gaps, and multiplied from left to right; or 0. */
+int64_t mmci_squares_side(const mmci_group *chain);
+/* Fills in all but the addresses. */
+void mmci_squares_fill(const mmci_group *chain, mmci_squares *out);
 bool mmci_squares_has(int64_t side);
 mmc_status mmci_squares_prepare(int64_t side, mmci_error *error);
 mmc_status mmci_squares_launch(cudaStream_t stream, const mmci_group_limits *limits, int64_t side,
                                const mmci_squares *equal, mmci_error *error);
+
+/* ---- sides ----------------------------------------------------------------------------------- */
+
+typedef struct mmci_sides {
+  mmci_squares squares;
+  uint8_t size; /* one of those of sides.h, by number */
+} mmci_sides;
+
+/* Says what sides.h has about size number i; false where there is no such size. */
+typedef struct mmci_sides_size {
+  int side, height, width, piece, lanes, slots, units;
+  bool first;
+  int chains; /* of a unit */
+} mmci_sides_size;
+bool mmci_sides_size_of(int i, mmci_sides_size *out);
+
+/* Lays the chain out; returns false when the kernel does not take it. */
+bool mmci_sides_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_sides *out);
+/* Sets the addresses of operands and result; returns false when they are no whole words. */
+bool mmci_sides_bind(mmci_sides *sides, const void *const *operands, void *c);
+mmc_status mmci_sides_prepare(const mmci_sides *sides, mmci_error *error);
+mmc_status mmci_sides_launch(cudaStream_t stream, const mmci_group_limits *limits,
+                             const mmci_sides *sides, mmci_error *error);
 
 /* ---- spines -----------------------------------------------------------------------------------
  */

@@ -1,6 +1,6 @@
 /* h100.h: constants of model.h for the H100, in microseconds, fitted to 4998 chains on one machine
- * (CUDA 13.0, cuBLAS 13.1). Those of packs.cu, tensor.cu, tiles.cu and rings.cu are the H200's,
- * whose multiprocessors are the same, by this memory's bandwidth. */
+ * (CUDA 13.0, cuBLAS 13.1). Those of packs.cu, tensor.cu, tiles.cu, rings.cu and sides.cu are the
+ * H200's, whose multiprocessors are the same, by this memory's bandwidth. */
 #ifndef MMCI_CUDA_KIND_H100_H
 #define MMCI_CUDA_KIND_H100_H
 
@@ -35,6 +35,11 @@ static const mmci_cuda_model
                                       .delay = {0, 0.6945, 0.01031, 0.00214, 0.0005682, 0.005907},
                                       .busy = {0.02776,
                                                0.02336, 0.001574, 6.805e-05, 0.0002763, 0.001951}},
+                            .sides = {.bytes = 2.75e+06,
+                                      .launch = 1,
+                                      .more_waves = 0.7,
+                                      .delay = {0.01424, 0.4385, 0.01086, 0, 0.0005388, 0.06846},
+                                      .busy = {0.151, 0, 0, 0.000353, 0.000186, 0}},
 
                             .flops = 5.0e7,
                             .vector =

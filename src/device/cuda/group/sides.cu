@@ -1,0 +1,315 @@
+/* sides.cu: batches of R = A1 A2 ... An in f32 from left to right, all factors side x side, each
+ * side by a kernel of its own: the running product stays on the chip, whole factors arrive by bulk
+ * copies while those before are multiplied.
+ *
+ * Layout   factors and result without gaps, at whole 16-byte words; a unit of chains, some lanes
+ *          each, has slots for factors, which lie there as they are stored, and a place for the
+ *          running product, whose rows are an odd number of words long
+ * Launch   a block a multiprocessor, of as many units as fit; a unit strides over the batch
+ * Traffic  each factor is read once, the result is written once
+ * Idea     over rings.cu: as the compiler knows the side, a lane's tiles, their edges and all
+ *          addresses are constants, terms are read well before they are multiplied, and small sides
+ *          share a warp. Sums are reproducible ones
+ */
+#include "device/cuda/group/bulk_copies.cuh"
+
+#include "device/cuda/elements.cuh"
+#include "device/cuda/group/sides.h"
+
+enum { WARP = 32 };
+
+static constexpr int up(int x, int to) {
+  return (x + to - 1) / to * to;
+}
+
+/* Returns the next number that lets two chains of a warp read different halves of the banks. */
+static constexpr int up_to_other_banks(int x) {
+  return up(x + 16, 32) - 16;
+}
+
+template <int SIDE_, int HEIGHT_, int WIDTH_, int PIECE_, int LANES_, int SLOTS_, int UNITS_,
+          bool FIRST_>
+struct SidesShape {
+  static constexpr int SIDE = SIDE_, HEIGHT = HEIGHT_, WIDTH = WIDTH_, PIECE = PIECE_,
+                       LANES = LANES_, SLOTS = SLOTS_, UNITS = UNITS_, AREA = SIDE * SIDE,
+                       DOWN = LANES == 64 ? 8 : 4, ACROSS = LANES / DOWN, ROWS = HEIGHT * DOWN,
+                       COLS = WIDTH * ACROSS, SINGLE = WIDTH % PIECE,
+                       TERMS = FIRST_ ? 24 : 8; /* of a sum, that are unrolled */
+  static constexpr bool FIRST = FIRST_, SPLIT = LANES < WARP, AT_ONCE = SIDE % 2 == 1;
+  static constexpr int CHAINS = AT_ONCE ? 4 : SPLIT ? 2 : 1, THREADS = CHAINS * LANES;
+  /* From a chain's factor in a slot to the next's, and a row of the running product to the next. */
+  static constexpr int FACTOR = AT_ONCE || !SPLIT ? AREA : up_to_other_banks(AREA),
+                       PITCH = up(SIDE, 4) % 8 == 0 ? up(SIDE, 4) + 4 : up(SIDE, 4),
+                       PRODUCT = SPLIT ? up_to_other_banks(ROWS * PITCH) : ROWS * PITCH,
+                       SLOT = up(CHAINS * FACTOR, 4), GATES = SLOTS + (FIRST ? 1 : 0),
+                       GATE_BYTES = up(GATES * 8, 16);
+  static constexpr int BYTES = GATE_BYTES + (SLOTS * SLOT + CHAINS * PRODUCT) * 4;
+  static_assert(ROWS >= SIDE && COLS >= SIDE && SINGLE <= 1 && UNITS * THREADS <= 1024, "tiles");
+  static_assert(UNITS * BYTES <= 227 * 1024 && (!FIRST || SIDE % 4 == 0), "memory");
+};
+
+/* Reads or writes one, two or four elements at once. */
+template <int WORD>
+static __device__ __forceinline__ void read_word(float *to, const float *from) {
+  if constexpr (WORD == 4)
+    *reinterpret_cast<float4 *>(to) = *reinterpret_cast<const float4 *>(from);
+  else if constexpr (WORD == 2)
+    *reinterpret_cast<float2 *>(to) = *reinterpret_cast<const float2 *>(from);
+  else
+    *to = *from;
+}
+
+/* Adds terms begin to end, of which STEP are read from a row of the left operand at once. A lane's
+ * first piece of the right operand is at b, a column that is left over at single. */
+template <typename Shape, int STEP, int PITCH>
+static __device__ __forceinline__ void add_terms(const float *a, const float *b,
+                                                 const float *single, int begin, int end,
+                                                 float (&sums)[Shape::HEIGHT][Shape::WIDTH]) {
+  constexpr int HEIGHT = Shape::HEIGHT, WIDTH = Shape::WIDTH, PIECE = Shape::PIECE;
+#pragma unroll(Shape::TERMS / STEP)
+  for (int k = begin; k < end; k += STEP) {
+    alignas(16) float left[HEIGHT][STEP];
+#pragma unroll
+    for (int i = 0; i < HEIGHT; i++) read_word<STEP>(left[i], a + i * Shape::DOWN * PITCH + k);
+#pragma unroll
+    for (int d = 0; d < STEP; d++) {
+      alignas(16) float right[WIDTH];
+#pragma unroll
+      for (int j = 0; j + PIECE <= WIDTH; j += PIECE)
+        read_word<PIECE>(right + j, b + (k + d) * Shape::SIDE + j * Shape::ACROSS);
+      if constexpr (Shape::SINGLE != 0) right[WIDTH - 1] = single[(k + d) * Shape::SIDE];
+#pragma unroll
+      for (int i = 0; i < HEIGHT; i++)
+#pragma unroll
+        for (int at = 0; at < WIDTH; at++) {
+          /* Rows go to and fro: the last column of one is the first of the next. */
+          const int j = i % 2 == 0 ? at : WIDTH - 1 - at;
+          mmci_fuse_product(sums[i][j], left[i][d], right[j]);
+        }
+    }
+  }
+}
+
+/* Writes what is in the product of a lane's tile, whose first element is at row, col * PIECE. */
+template <typename Shape>
+static __device__ __forceinline__ void store_tile(float *to, int pitch, int row, int col,
+                                                  float (&sums)[Shape::HEIGHT][Shape::WIDTH]) {
+  constexpr int SIDE = Shape::SIDE, WIDTH = Shape::WIDTH, PIECE = Shape::PIECE;
+#pragma unroll
+  for (int i = 0; i < Shape::HEIGHT; i++) {
+    const int r = row + i * Shape::DOWN;
+    if (Shape::ROWS > SIDE && r >= SIDE) continue;
+#pragma unroll
+    for (int j = 0; j + PIECE <= WIDTH; j += PIECE) {
+      const int c = col * PIECE + j * Shape::ACROSS;
+      alignas(16) float piece[PIECE];
+#pragma unroll
+      for (int q = 0; q < PIECE; q++) piece[q] = sums[i][j + q];
+      if (Shape::COLS == SIDE || c < SIDE) read_word<PIECE>(to + r * pitch + c, piece);
+    }
+    if constexpr (Shape::SINGLE != 0) {
+      const int c = col + (WIDTH - 1) * Shape::ACROSS;
+      if (Shape::COLS == SIDE || c < SIDE) to[r * pitch + c] = sums[i][WIDTH - 1];
+    }
+  }
+}
+
+/* Tells a lane's first row and column, in pieces, of its chain's product. Its neighbours read the
+ * same words of either operand. */
+template <typename Shape>
+static __device__ __forceinline__ void place_lane(unsigned lane, int *row, int *col) {
+  const unsigned pair = (lane & 1) | ((lane >> 1) & 2), high = (lane >> 1) & 1;
+  if (Shape::LANES == 64) {
+    *col = (int)(pair | ((lane >> 3) & 4));
+    *row = (int)(high | ((lane >> 2) & 6));
+  } else {
+    *col = (int)(Shape::LANES == WARP ? pair | ((lane >> 2) & 4) : pair);
+    *row = (int)(high | ((lane >> 2) & 2));
+  }
+}
+
+/* Begins to copy a factor of so many chains to a slot. Of chains that are copied at once, three
+ * elements may be no whole word. */
+template <typename Shape>
+static __device__ __forceinline__ void load_factor(const float *from, int64_t stride, int chains,
+                                                   float *to, mmci_counted_gate *gate) {
+  constexpr unsigned BYTES = Shape::AREA * (unsigned)sizeof(float);
+  if constexpr (Shape::AT_ONCE) {
+    const unsigned all = (unsigned)chains * BYTES, rest = all % 16 / (unsigned)sizeof(float),
+                   whole = all / 16 * 4;
+#pragma unroll 1
+    for (unsigned i = whole; i < whole + rest; i++) to[i] = from[i];
+    gate->expect(all & ~15u);
+    gate->copy(to, from, all & ~15u);
+  } else {
+    gate->expect((unsigned)chains * BYTES);
+    gate->copy(to, from, BYTES);
+    if (Shape::CHAINS == 2 && chains == 2) gate->copy(to + Shape::FACTOR, from + stride, BYTES);
+  }
+}
+
+/* Begins to copy results from where the first chain's lies, one behind the other. */
+template <typename Shape>
+static __device__ __forceinline__ void store_results(float *to, int64_t stride, int chains,
+                                                     const float *from) {
+  constexpr unsigned BYTES = Shape::AREA * (unsigned)sizeof(float);
+  if constexpr (Shape::AT_ONCE) {
+    const unsigned all = (unsigned)chains * BYTES, rest = all % 16 / (unsigned)sizeof(float),
+                   whole = all / 16 * 4;
+    mmci_bulk_store(to, from, all & ~15u);
+#pragma unroll 1
+    for (unsigned i = whole; i < whole + rest; i++) to[i] = from[i];
+  } else {
+    mmci_bulk_store(to, from, BYTES);
+    if (Shape::CHAINS == 2 && chains == 2) mmci_bulk_store(to + stride, from + Shape::AREA, BYTES);
+  }
+  mmci_bulk_stores_commit();
+}
+
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::UNITS *Shape::THREADS, 1)
+    multiply_side(const __grid_constant__ mmci_squares e) {
+  constexpr int SIDE = Shape::SIDE, AREA = Shape::AREA, CHAINS = Shape::CHAINS,
+                THREADS = Shape::THREADS, SLOTS = Shape::SLOTS, PITCH = Shape::PITCH,
+                HEIGHT = Shape::HEIGHT, WIDTH = Shape::WIDTH;
+  MMCI_DYNAMIC_SHARED(memory);
+  const int unit = (int)threadIdx.x / THREADS, thread = (int)threadIdx.x % THREADS,
+            chain = thread / Shape::LANES, n = e.n;
+  mmci_counted_gate *gates = reinterpret_cast<mmci_counted_gate *>(memory + unit * Shape::BYTES);
+  float *slots = reinterpret_cast<float *>(memory + unit * Shape::BYTES + Shape::GATE_BYTES),
+        *products = slots + SLOTS * Shape::SLOT, *product = products + chain * Shape::PRODUCT;
+  int row, col;
+  place_lane<Shape>((unsigned)(thread % Shape::LANES), &row, &col);
+  if (thread < Shape::GATES) gates[thread].open(1);
+  mmci_group_wait(unit, THREADS);
+  mmci_follow_previous();
+  const int64_t units = (e.batch - 1) / CHAINS + 1,
+                stride = (int64_t)gridDim.x * (blockDim.x / THREADS);
+  int64_t at = blockIdx.x + (int64_t)gridDim.x * unit, coming = at;
+  int coming_factor = Shape::FIRST ? 1 : 0, coming_slot = 0;
+  unsigned taken = 0, firsts = 0;
+  /* The last unit may have fewer chains. */
+  const int chains_last = (int)(e.batch - (units - 1) * CHAINS);
+  auto chains_of = [&](int64_t of) { return CHAINS == 1 || of + 1 < units ? CHAINS : chains_last; };
+  auto load_next = [&]() {
+    if (coming >= units) return;
+    if (thread == 0)
+      load_factor<Shape>(e.data[coming_factor] + coming * CHAINS * e.stride[coming_factor],
+                         e.stride[coming_factor], chains_of(coming),
+                         slots + coming_slot * Shape::SLOT, gates + coming_slot);
+    coming_slot = coming_slot + 1 == SLOTS ? 0 : coming_slot + 1;
+    if (++coming_factor == n) {
+      coming_factor = Shape::FIRST ? 1 : 0;
+      coming += stride;
+    }
+  };
+  auto take = [&]() -> const float * {
+    const unsigned slot = taken % SLOTS;
+    gates[slot].wait(taken / SLOTS % 2);
+    taken++;
+    return slots + slot * Shape::SLOT + chain * Shape::FACTOR;
+  };
+  /* A first factor goes to the product's place row by row; nothing else does meanwhile. */
+  auto load_first = [&](int64_t of) {
+    if (of >= units) return;
+    if (thread == 0) gates[SLOTS].expect(AREA * (unsigned)sizeof(float));
+    mmci_group_wait(unit, THREADS);
+    for (int r = thread; r < SIDE; r += THREADS)
+      gates[SLOTS].copy(products + r * PITCH, e.data[0] + of * e.stride[0] + r * SIDE,
+                        SIDE * (unsigned)sizeof(float));
+  };
+  if constexpr (Shape::FIRST) load_first(at);
+#pragma unroll 1
+  for (int i = 0; i < SLOTS; i++) load_next();
+#pragma unroll 1
+  for (; at < units; at += stride) {
+    const float *first = product;
+    if constexpr (Shape::FIRST)
+      gates[SLOTS].wait(firsts++ % 2);
+    else
+      first = take();
+#pragma unroll 1
+    for (int f = 1; f < n; f++) {
+      const bool is_last = f == n - 1;
+      const float *factor = take(), *right = factor + col * Shape::PIECE,
+                  *single = factor + (WIDTH - 1) * Shape::ACROSS + col;
+      float sums[HEIGHT][WIDTH];
+#pragma unroll
+      for (int i = 0; i < HEIGHT; i++)
+#pragma unroll
+        for (int j = 0; j < WIDTH; j++) sums[i][j] = 0;
+      constexpr int STEP = SIDE % 4 == 0 ? 4 : SIDE % 2 == 0 ? 2 : 1, WHOLE = SIDE & ~3;
+      if (f == 1 && !Shape::FIRST) {
+        add_terms<Shape, STEP, SIDE>(first + row * SIDE, right, single, 0, SIDE, sums);
+      } else {
+        const float *left = product + row * PITCH;
+        add_terms<Shape, 4, PITCH>(left, right, single, 0, WHOLE, sums);
+        if constexpr (WHOLE < SIDE)
+          add_terms<Shape, STEP, PITCH>(left, right, single, WHOLE, SIDE, sums);
+      }
+      if (is_last && e.in_order) {
+#pragma unroll
+        for (int i = 0; i < HEIGHT; i++)
+#pragma unroll
+          for (int j = 0; j < WIDTH; j++) sums[i][j] = mmci_settled(sums[i][j]);
+      }
+      mmci_group_wait(unit, THREADS);
+      if constexpr (Shape::FIRST) {
+        if (is_last) load_first(at + stride);
+      } else if (f == 1) {
+        /* The result before is stored from where products go. */
+        load_next();
+        if (thread == 0) mmci_await_bulk_reads();
+        mmci_group_wait(unit, THREADS);
+      }
+      load_next();
+      if (Shape::FIRST && is_last)
+        store_tile<Shape>(e.c + at * e.c_stride, SIDE, row, col, sums);
+      else
+        store_tile<Shape>(is_last ? products + chain * AREA : product, is_last ? SIDE : PITCH, row,
+                          col, sums);
+      /* Bulk copies follow, of the result or to where the product lies. */
+      if (is_last != Shape::FIRST) mmci_order_bulk_copies();
+      mmci_group_wait(unit, THREADS);
+      if (!Shape::FIRST && is_last && thread == 0)
+        store_results<Shape>(e.c + at * CHAINS * e.c_stride, e.c_stride, chains_of(at), products);
+    }
+  }
+  if (thread == 0) mmci_await_bulk_stores();
+}
+
+/* ---- on the host ----------------------------------------------------------------------------- */
+
+typedef void (*kernel_fn)(mmci_squares);
+
+typedef struct variant {
+  kernel_fn kernel;
+  int chains, threads, units, bytes;
+} variant;
+
+template <typename Shape>
+static constexpr variant variant_of() {
+  return {multiply_side<Shape>, Shape::CHAINS, Shape::THREADS, Shape::UNITS, Shape::BYTES};
+}
+
+#define VARIANT(...) variant_of<SidesShape<__VA_ARGS__>>(),
+static const variant VARIANTS[] = {MMCI_SIDES(VARIANT)};
+
+extern "C" mmc_status mmci_sides_prepare(const mmci_sides *sides, mmci_error *error) {
+  const variant *v = &VARIANTS[sides->size];
+  MMCI_CUDA_TRY(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     v->units * v->bytes));
+  return MMC_OK;
+}
+
+extern "C" mmc_status mmci_sides_launch(cudaStream_t stream, const mmci_group_limits *limits,
+                                        const mmci_sides *sides, mmci_error *error) {
+  const variant *v = &VARIANTS[sides->size];
+  const int64_t all = (sides->squares.batch - 1) / v->chains + 1,
+                blocks = all < limits->multiprocessors ? all : limits->multiprocessors,
+                asked = (all - 1) / blocks + 1, units = asked < v->units ? asked : v->units;
+  MMCI_CUDA_TRY(mmci_launch_overlapped(v->kernel, limits->overlap, dim3((unsigned)blocks),
+                                       dim3((unsigned)(units * v->threads)),
+                                       (size_t)(units * v->bytes), stream, sides->squares));
+  return MMC_OK;
+}
