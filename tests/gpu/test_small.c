@@ -295,7 +295,7 @@ static void test_rings(const target *on, mmci_queue *queue, uint64_t *random) {
 /* Squares of every side, of which some have a kernel of their own: batches of any size, strides and
  * addresses that are whole words or not. */
 static void test_sides(const target *on, mmci_queue *queue, uint64_t *random) {
-  enum { LEAST = 13, MOST = 64 };
+  enum { LEAST = 13, MOST = 128 };
   int taken = 0;
   for (int k = 0; k < (on->small ? 10 : 300); k++) {
     const int64_t side =
@@ -303,11 +303,8 @@ static void test_sides(const target *on, mmci_queue *queue, uint64_t *random) {
     int64_t dims[9];
     for (int i = 0; i < 9; i++) dims[i] = side;
     const int32_t n = 2 + (int32_t)random_below(random, k % 3 == 0 ? 7 : 3);
-    begin(&t, MMC_F32, n,
-          2 + random_below(random, on->small    ? 30
-                                   : k % 4 == 0 ? 9000
-                                                : 700),
-          random_bits(random));
+    const int64_t most = on->small || side > 64 ? 40 : k % 4 == 0 ? 9000 : 700;
+    begin(&t, MMC_F32, n, 2 + random_below(random, most), random_bits(random));
     set_shapes(&t, dims);
     add_tree(&t, 0, n - 1, 0, random);
     finish_tight(&t);

@@ -68,9 +68,10 @@ struct mmci_group_kernel {
   mmci_fused_half half;   /* set when kind is FUSED_HALF or FUSED_TF32 */
   mmci_tensor tensor;     /* set when kind is TENSOR */
   mmci_packs packs;       /* set when kind is PACKS */
-  mmci_tiles tiles;       /* set when kind is TILES, or SIDES whose sums are in order */
+  mmci_tiles tiles;       /* set when kind is TILES, or SIDES without any_rings */
   mmci_rings rings;       /* set when kind is RINGS */
-  mmci_rings any_rings;   /* set when kind is RINGS, or SIDES else; takes any addresses */
+  mmci_rings any_rings;   /* set when kind is RINGS, or SIDES and has_any_rings */
+  bool has_any_rings;     /* any_rings takes any addresses, in any order of sums */
   mmci_sides sides;       /* set when kind is SIDES */
 };
 
@@ -224,12 +225,13 @@ static bool takes_any_rings(const mmci_group *chain, const mmci_group_kernel *ke
   return mmci_rings_plan(&kernel->limits, chain, 1, NULL);
 }
 
-/* Says whether sides.cu takes the chain, and another kernel what is at addresses that sides.cu does
- * not take. */
+/* Says whether sides.cu takes the chain. What is at addresses that sides.cu does not take goes to
+ * rings.cu, where that takes it, or to tiles.cu. */
 static bool plan_sides(const mmci_group *chain, mmci_group_kernel *kernel) {
   if (!mmci_sides_plan(&kernel->limits, chain, &kernel->sides)) return false;
-  return mmci_precision_is_reproducible(chain->precision) ? mmci_tiles_plan(chain, &kernel->tiles)
-                                                          : takes_any_rings(chain, kernel);
+  kernel->has_any_rings =
+      !mmci_precision_is_reproducible(chain->precision) && takes_any_rings(chain, kernel);
+  return kernel->has_any_rings || mmci_tiles_plan(chain, &kernel->tiles);
 }
 
 /* Says whether tiles.cu may be the device's own choice: of squares that sides.cu takes it was
@@ -466,7 +468,7 @@ static mmc_status prepare_sides(mmci_group_kernel *kernel, const mmci_group *cha
                                 mmci_error *error) {
   const mmc_status status = mmci_sides_prepare(&kernel->sides, error);
   if (status != MMC_OK) return status;
-  if (kernel->sides.squares.in_order) return mmci_tiles_prepare(&kernel->tiles, error);
+  if (!kernel->has_any_rings) return mmci_tiles_prepare(&kernel->tiles, error);
   (void)mmci_rings_plan(&kernel->limits, chain, 1, &kernel->any_rings);
   return mmci_rings_prepare(&kernel->any_rings, error);
 }
@@ -644,8 +646,8 @@ static mmc_status enqueue_sides(mmci_queue *queue, const mmci_group_kernel *kern
   mmci_sides sides = kernel->sides;
   if (mmci_sides_bind(&sides, operands, c))
     return mmci_sides_launch(queue->stream, &kernel->limits, &sides, error);
-  return sides.squares.in_order ? enqueue_tiles(queue, kernel, operands, c, error)
-                                : enqueue_any_rings(queue, kernel, operands, c, error);
+  return kernel->has_any_rings ? enqueue_any_rings(queue, kernel, operands, c, error)
+                               : enqueue_tiles(queue, kernel, operands, c, error);
 }
 
 mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,

@@ -8,7 +8,7 @@
 enum { VECTOR_BYTES = 16, WORD = VECTOR_BYTES / (int)sizeof(float), WARP = 32 };
 
 #define CHAINS(side, lanes) ((side) % 2 == 1 ? 4 : (lanes) < WARP ? 2 : 1)
-#define SIZE(side, height, width, piece, lanes, slots, units, first) \
+#define SIZE(side, height, width, piece, lanes, slots, units, first, terms) \
   {side, height, width, piece, lanes, slots, units, first, CHAINS(side, lanes)},
 static const mmci_sides_size SIZES[] = {MMCI_SIDES(SIZE)};
 

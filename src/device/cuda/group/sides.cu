@@ -28,13 +28,15 @@ static constexpr int up_to_other_banks(int x) {
 }
 
 template <int SIDE_, int HEIGHT_, int WIDTH_, int PIECE_, int LANES_, int SLOTS_, int UNITS_,
-          bool FIRST_>
+          bool FIRST_, int TERMS_>
 struct SidesShape {
   static constexpr int SIDE = SIDE_, HEIGHT = HEIGHT_, WIDTH = WIDTH_, PIECE = PIECE_,
                        LANES = LANES_, SLOTS = SLOTS_, UNITS = UNITS_, AREA = SIDE * SIDE,
-                       DOWN = LANES == 64 ? 8 : 4, ACROSS = LANES / DOWN, ROWS = HEIGHT * DOWN,
-                       COLS = WIDTH * ACROSS, SINGLE = WIDTH % PIECE,
-                       TERMS = FIRST_ ? 24 : 8; /* of a sum, that are unrolled */
+                       DOWN = LANES > 128    ? 16
+                              : LANES > WARP ? 8
+                                             : 4,
+                       ACROSS = LANES / DOWN, ROWS = HEIGHT * DOWN, COLS = WIDTH * ACROSS,
+                       SINGLE = WIDTH % PIECE, TERMS = TERMS_;
   static constexpr bool FIRST = FIRST_, SPLIT = LANES < WARP, AT_ONCE = SIDE % 2 == 1;
   static constexpr int CHAINS = AT_ONCE ? 4 : SPLIT ? 2 : 1, THREADS = CHAINS * LANES;
   /* From a chain's factor in a slot to the next's, and a row of the running product to the next. */
@@ -119,9 +121,10 @@ static __device__ __forceinline__ void store_tile(float *to, int pitch, int row,
 template <typename Shape>
 static __device__ __forceinline__ void place_lane(unsigned lane, int *row, int *col) {
   const unsigned pair = (lane & 1) | ((lane >> 1) & 2), high = (lane >> 1) & 1;
-  if (Shape::LANES == 64) {
-    *col = (int)(pair | ((lane >> 3) & 4));
-    *row = (int)(high | ((lane >> 2) & 6));
+  if (Shape::LANES > WARP) {
+    const unsigned warp = lane / WARP, across = Shape::ACROSS / 4;
+    *col = (int)(warp % across * 4 + pair);
+    *row = (int)(warp / across * 8 + (high | ((lane >> 2) & 6)));
   } else {
     *col = (int)(Shape::LANES == WARP ? pair | ((lane >> 2) & 4) : pair);
     *row = (int)(high | ((lane >> 2) & 2));

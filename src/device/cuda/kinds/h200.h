@@ -1,6 +1,6 @@
 /* h200.h: constants of model.h for the H200, in microseconds, fitted by bench/fit_facts.py to
  * 5063 chains on one machine (cuBLAS 13.1); those of rings.cu to 1261 batches of chains and of
- * single products, those of sides.cu to 980 batches of chains, those of packs.cu and tensor.cu to
+ * single products, those of sides.cu to 1206 batches of chains, those of packs.cu and tensor.cu to
  * 4468 chains of another run, and those of cuBLAS's matrices of f64 and c128 to these and 6365
  * more. */
 #ifndef MMCI_CUDA_KIND_H200_H
@@ -57,8 +57,8 @@ static const mmci_cuda_model KIND_H200 = {
                      .sides = {.bytes = 3.4e+06,
                                .launch = 1,
                                .more_waves = 0.7,
-                               .delay = {0.01424, 0.4385, 0.01086, 0, 0.0005388, 0.06846},
-                               .busy = {0.151, 0, 0, 0.000353, 0.000186, 0}},
+                               .delay = {0.4903, 0.2991, 0.01592, 0, 0.0006706, 0},
+                               .busy = {0.1779, 0, 0, 0.0004111, 0.0001668, 0}},
                      .single = {0.9756, 0.2096, 0.08749, 0.06156, 0.06356},
                      .spines = {1.018, 2.254, 0.3056, 0.1335, 0.05229, 0.4679, 2.592e-05},
                      .squares = {.bytes = 4.424e+06,
