@@ -273,9 +273,9 @@ static void try_kind(Kind kind, const mmci_group_limits &limits = LIMITS) {
   if (expect(plan.make(t, kind, limits), "a plan", t, kind)) try_plan(plan, t);
 }
 
-static void begin_squares(int64_t side, int32_t n, int64_t batch) {
+static void begin_squares(int64_t side, int32_t n, int64_t batch, mmc_dtype dtype = MMC_F32) {
   std::vector<int64_t> dims((size_t)n + 1, side);
-  begin(&t, MMC_F32, n, batch, random_bits(&random_state));
+  begin(&t, dtype, n, batch, random_bits(&random_state));
   set_shapes(&t, dims.data());
   add_tree(&t, 0, n - 1, 0, &random_state);
   finish_tight(&t);
@@ -496,30 +496,30 @@ static void test_rings() {
 }
 
 /* Returns a side that sides.cu has a kernel for, and how many chains a unit has. */
-static int64_t side_of_size(int number, int *chains) {
+static int64_t side_of_size(mmc_dtype dtype, int number, int *chains) {
   mmci_sides_size size;
-  if (!mmci_sides_size_of(number, &size)) return 0;
+  if (!mmci_sides_size_of(dtype, number, &size)) return 0;
   *chains = size.chains;
   return size.side;
 }
 
-static int64_t side_count() {
+static int64_t side_count(mmc_dtype dtype) {
   int count = 0;
   mmci_sides_size size;
-  while (mmci_sides_size_of(count, &size)) count++;
+  while (mmci_sides_size_of(dtype, count, &size)) count++;
   return count;
 }
 
 /* Every side; last units of any chains, more units than a block has, strides of any words, and
  * operands that all chains share. */
-static void test_sides() {
+static void test_sides(mmc_dtype dtype) {
   int chains = 1;
   int64_t side;
-  for (int number = 0; (side = side_of_size(number, &chains)) > 0; number++)
+  for (int number = 0; (side = side_of_size(dtype, number, &chains)) > 0; number++)
     for (int k = 0; k < (side < 64 ? 5 : 2); k++) {
       const int64_t fewest = 2 + k % chains, more = side < 25 ? 90 : side < 40 ? 12 : 4;
       begin_squares(side, k == 0 ? 2 : 2 + (int32_t)below(k == 4 ? 7 : 3),
-                    k < 3 ? fewest : 2 + below(more));
+                    k < 3 ? fewest : 2 + below(more), dtype);
       for (int i = 0; i < t.group.n && side % 2 == 0; i++) {
         const int64_t kind = below(4);
         if (kind == 0) t.forms[i].stride += 4 * below(5);
@@ -528,7 +528,10 @@ static void test_sides() {
       if (side % 2 == 0) t.group.c_stride += below(2) * 4 * below(5);
       try_kind(SIDES);
     }
-  for (int k = 0; k < 9; k++) {
+}
+
+static void test_no_sides() {
+  for (int k = 0; k < 10; k++) {
     const int64_t dims[] = {k == 7 ? 16 : 20, 20, 20, 20};
     begin_rings(dims, 3, 9, 0);
     if (k == 0) t.forms[1].trans = true;
@@ -539,6 +542,7 @@ static void test_sides() {
     if (k == 5) t.group.c_stride += 2;
     if (k == 6) t.products[1].right = 1;
     if (k == 8) t.group.batch = 1;
+    if (k == 9) t.group.dtype = MMC_C64;
     expect(!plan.make(t, SIDES), "others have none", t, SIDES);
   }
   begin_squares(21, 3, 9);
@@ -834,6 +838,7 @@ static void test_not_finite() {
   for (int64_t side : {5, 24, 33, 48, 50}) test_nan(TILES, side, MMC_F32);
   for (int64_t side : {5, 16, 22, 30, 32, 33}) test_nan(RINGS, side, MMC_F32);
   for (int64_t side : {13, 20, 22, 33, 48, 52, 100}) test_nan(SIDES, side, MMC_F32);
+  for (int64_t side : {9, 16, 20, 33, 56}) test_nan(SIDES, side, MMC_F64);
   for (int64_t side : {5, 32, 33, 64})
     for (mmc_dtype dtype : {MMC_F32, MMC_F64}) test_nan(SPINES, side, dtype);
   for (int64_t side : {5, 22, 33, 45, 50})
@@ -1004,8 +1009,9 @@ static void test_in_order(Kind kind, mmc_dtype dtype) {
     int32_t n = 2 + (int32_t)below(5);
     int chains;
     const int64_t side = kind == SQUARES ? SQUARE_SIDES[k % 6].side
-                         : kind == SIDES ? side_of_size((int)below(side_count()), &chains)
-                                         : 0;
+                         : kind == SIDES
+                             ? side_of_size(dtype, (int)below(side_count(dtype)), &chains)
+                             : 0;
     if (kind == SIDES && batch == 1) batch = 2;
     int64_t dims[8];
     for (int i = 0; i <= n; i++) dims[i] = side > 0 ? side : 1 + below(most);
@@ -1041,6 +1047,7 @@ static void test_all_in_order() {
   test_in_order<mmci_real_element<float>>(SQUARES, MMC_F32);
   test_in_order<mmci_real_element<float>>(TILES, MMC_F32);
   test_in_order<mmci_real_element<float>>(SIDES, MMC_F32);
+  test_in_order<mmci_real_element<double>>(SIDES, MMC_F64);
   for (Kind kind : {GENERAL, PACKS}) {
     test_in_order<mmci_real_element<float>>(kind, MMC_F32);
     test_in_order<mmci_real_element<double>>(kind, MMC_F64);
@@ -1066,7 +1073,9 @@ int main(int argc, char **argv) {
   test_edges(TENSOR, MMC_F16, MMC_BF16);
   test_tiles();
   test_rings();
-  test_sides();
+  test_sides(MMC_F32);
+  test_sides(MMC_F64);
+  test_no_sides();
   test_tensor(MMC_F16);
   test_tensor(MMC_BF16);
   test_hurry();

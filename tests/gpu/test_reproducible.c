@@ -332,7 +332,7 @@ static void try_chains(const target *on, mmci_queue *queue, uint64_t *random) {
     mmc_dtype dtype;
     int variants[VARIANTS_MOST];
   } KINDS[] = {{MMC_F32, {GENERAL, PACKS, SQUARES, TILES, BY_SIDE, ANY}},
-               {MMC_F64, {GENERAL, PACKS, ANY, NONE}},
+               {MMC_F64, {GENERAL, PACKS, BY_SIDE, ANY, NONE}},
                {MMC_C64, {GENERAL, PACKS, ANY, NONE}},
                {MMC_C128, {GENERAL, PACKS, ANY, NONE}},
                {MMC_F16, {TENSOR, ANY, NONE}},

@@ -294,8 +294,8 @@ static void test_rings(const target *on, mmci_queue *queue, uint64_t *random) {
 
 /* Squares of every side, of which some have a kernel of their own: batches of any size, strides and
  * addresses that are whole words or not. */
-static void test_sides(const target *on, mmci_queue *queue, uint64_t *random) {
-  enum { LEAST = 13, MOST = 128 };
+static void test_sides(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
+  enum { LEAST = 9, MOST = 128 };
   int taken = 0;
   for (int k = 0; k < (on->small ? 10 : 300); k++) {
     const int64_t side =
@@ -304,7 +304,7 @@ static void test_sides(const target *on, mmci_queue *queue, uint64_t *random) {
     for (int i = 0; i < 9; i++) dims[i] = side;
     const int32_t n = 2 + (int32_t)random_below(random, k % 3 == 0 ? 7 : 3);
     const int64_t most = on->small || side > 64 ? 40 : k % 4 == 0 ? 9000 : 700;
-    begin(&t, MMC_F32, n, 2 + random_below(random, most), random_bits(random));
+    begin(&t, dtype, n, 2 + random_below(random, most), random_bits(random));
     set_shapes(&t, dims);
     add_tree(&t, 0, n - 1, 0, random);
     finish_tight(&t);
@@ -320,7 +320,7 @@ static void test_sides(const target *on, mmci_queue *queue, uint64_t *random) {
   printf("%d batches by side\n", taken);
   if (taken == 0) return;
   const int64_t dims[] = {33, 33, 33, 33, 33};
-  begin(&t, MMC_F32, 4, 10000, random_bits(random));
+  begin(&t, dtype, 4, 10000, random_bits(random));
   set_shapes(&t, dims);
   add_tree(&t, 0, 3, 0, random);
   finish_tight(&t);
@@ -850,7 +850,8 @@ static void tests(const target *on) {
   test_equal(on, queue, &random);
   test_sizes(on, queue, &random);
   test_rings(on, queue, &random);
-  test_sides(on, queue, &random);
+  test_sides(on, queue, MMC_F32, &random);
+  test_sides(on, queue, MMC_F64, &random);
   for (int dtype = 0; dtype < DTYPES; dtype++) {
     test_any(on, queue, (mmc_dtype)dtype, &random);
     test_many(on, queue, (mmc_dtype)dtype, &random);

@@ -302,21 +302,21 @@ mmci_model_counts mmci_cuda_model_sides_counts(const mmci_group_limits *limits,
                                                const mmci_group *chain, const mmci_sides *e) {
   mmci_sides_size size = {
       .height = 1, .width = 1, .piece = 1, .lanes = WARP, .units = 1, .chains = 1};
-  (void)mmci_sides_size_of(e->size, &size);
+  (void)mmci_sides_size_of(chain->dtype, e->size, &size);
   const double all = ceil((double)chain->batch / size.chains),
                most = ceil(all / limits->multiprocessors) * size.chains,
                warps = size.lanes / (double)WARP * most * limits->multiprocessors /
                        (double)chain->batch,
-               k = size.side,
-               step = size.side % 4 == 0   ? 4
-                      : size.side % 2 == 0 ? 2
-                                           : 1,
-               height = size.height;
+               k = size.side, height = size.height;
+  const int word = WORD_BYTES / (int)mmci_cuda_element_bytes(chain->dtype),
+            step = size.side % word == 0 ? word
+                   : size.side % 2 == 0  ? 2
+                                         : 1;
   const int pieces = size.width / size.piece + size.width % size.piece;
   mmci_model_counts out = {.delay = {1, chain->count},
                            .at_once = (double)size.chains * size.units * limits->multiprocessors,
                            .bytes = chain_bytes(chain)};
-  const double first = k * (height / step + pieces), other = k * (height / 4 + pieces);
+  const double first = k * (height / step + pieces), other = k * (height / word + pieces);
   out.delay[2] = chain->count * height * pieces;
   out.delay[3] = first + (chain->count - 1) * other;
   out.delay[4] = chain->count * k * height * size.width;

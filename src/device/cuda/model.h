@@ -52,7 +52,8 @@ typedef struct mmci_model_dtype {
   mmci_model_products vector, matrix, whole_words, pairs, many;
   mmci_model_general general, packs, tensor; /* tensor: f16 and bf16 */
   mmci_model_general tiled;                  /* groups by tiles.cu, f32 */
-  mmci_model_general rings, sides;           /* f32 */
+  mmci_model_general rings;                  /* f32 */
+  mmci_model_general sides;                  /* f32 and f64 */
   mmci_model_squares squares;                /* f32 */
   double single[5];                          /* f32 and f64: launch, round, step, row, load */
   /* For f32 and f64: launch, hand-over, product for every 32 of side with whole words where all are

@@ -68,11 +68,11 @@ struct mmci_group_kernel {
   mmci_fused_half half;   /* set when kind is FUSED_HALF or FUSED_TF32 */
   mmci_tensor tensor;     /* set when kind is TENSOR */
   mmci_packs packs;       /* set when kind is PACKS */
-  mmci_tiles tiles;       /* set when kind is TILES, or SIDES without any_rings */
+  mmci_tiles tiles;       /* set when kind is TILES */
   mmci_rings rings;       /* set when kind is RINGS */
-  mmci_rings any_rings;   /* set when kind is RINGS, or SIDES and has_any_rings */
-  bool has_any_rings;     /* any_rings takes any addresses, in any order of sums */
+  mmci_rings any_rings;   /* set when kind is RINGS; takes any addresses */
   mmci_sides sides;       /* set when kind is SIDES */
+  kind other;             /* takes any addresses; set with what it needs when kind is SIDES */
 };
 
 static mmci_group_limits limits_of(const mmci_device *device) {
@@ -100,7 +100,8 @@ static bool is_sound(const mmci_group *chain) {
 
 /* Returns the side of equal squares that squares.cu takes, or 0. */
 static int64_t squares_side(const mmci_group *chain) {
-  const int64_t side = mmci_squares_side(chain), words = VECTOR_BYTES / (int64_t)sizeof(float);
+  const int64_t side = chain->dtype == MMC_F32 ? mmci_squares_side(chain) : 0,
+                words = VECTOR_BYTES / (int64_t)sizeof(float);
   if (side == 0 || !mmci_squares_has(side) || chain->c_stride % words != 0) return 0;
   for (int i = 0; i < chain->n; i++)
     if (chain->forms[i].stride % words != 0) return 0;
@@ -225,13 +226,22 @@ static bool takes_any_rings(const mmci_group *chain, const mmci_group_kernel *ke
   return mmci_rings_plan(&kernel->limits, chain, 1, NULL);
 }
 
-/* Says whether sides.cu takes the chain. What is at addresses that sides.cu does not take goes to
- * rings.cu, where that takes it, or to tiles.cu. */
+/* Says whether sides.cu takes the chain, and another kernel what is at addresses that sides.cu does
+ * not take. */
 static bool plan_sides(const mmci_group *chain, mmci_group_kernel *kernel) {
   if (!mmci_sides_plan(&kernel->limits, chain, &kernel->sides)) return false;
-  kernel->has_any_rings =
-      !mmci_precision_is_reproducible(chain->precision) && takes_any_rings(chain, kernel);
-  return kernel->has_any_rings || mmci_tiles_plan(chain, &kernel->tiles);
+  const bool any_order = !mmci_precision_is_reproducible(chain->precision);
+  if (any_order && takes_any_rings(chain, kernel) && plan_rings(chain, kernel))
+    kernel->other = RINGS;
+  else if (mmci_tiles_plan(chain, &kernel->tiles))
+    kernel->other = TILES;
+  else if (mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
+    kernel->other = PACKS;
+  else if (mmci_general_plan(&kernel->limits, chain, &kernel->general))
+    kernel->other = GENERAL;
+  else
+    return false;
+  return true;
 }
 
 /* Says whether tiles.cu may be the device's own choice: of squares that sides.cu takes it was
@@ -463,23 +473,10 @@ bool mmci_cuda_chain_share(const mmci_device *device, const mmci_group *chain,
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* The kernel that takes any addresses is prepared as well. */
-static mmc_status prepare_sides(mmci_group_kernel *kernel, const mmci_group *chain,
-                                mmci_error *error) {
-  const mmc_status status = mmci_sides_prepare(&kernel->sides, error);
-  if (status != MMC_OK) return status;
-  if (!kernel->has_any_rings) return mmci_tiles_prepare(&kernel->tiles, error);
-  (void)mmci_rings_plan(&kernel->limits, chain, 1, &kernel->any_rings);
-  return mmci_rings_prepare(&kernel->any_rings, error);
-}
-
-static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *chain,
-                                 mmci_error *error) {
+static mmc_status prepare_kind(mmci_group_kernel *kernel, kind kind, const mmci_group *chain,
+                               mmci_error *error) {
   mmc_status status = MMC_OK;
-  kernel->kind = NO_KERNEL;
-  if (is_sound(chain))
-    choose_kind(mmci_cuda_model_of(kernel->device->properties.name), chain, kernel);
-  switch (kernel->kind) {
+  switch (kind) {
     case NOTHING:
       break;
     case SQUARES:
@@ -524,7 +521,8 @@ static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *ch
       if (status == MMC_OK) status = mmci_rings_prepare(&kernel->any_rings, error);
       break;
     case SIDES:
-      status = prepare_sides(kernel, chain, error);
+      status = mmci_sides_prepare(&kernel->sides, error);
+      if (status == MMC_OK) status = prepare_kind(kernel, kernel->other, chain, error);
       break;
     case NO_KERNEL:
       status = mmci_fail(error, MMC_E_UNSUPPORTED,
@@ -537,6 +535,14 @@ static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *ch
       break;
   }
   return status;
+}
+
+static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *chain,
+                                 mmci_error *error) {
+  kernel->kind = NO_KERNEL;
+  if (is_sound(chain))
+    choose_kind(mmci_cuda_model_of(kernel->device->properties.name), chain, kernel);
+  return prepare_kind(kernel, kernel->kind, chain, error);
 }
 
 mmc_status mmci_cuda_chain_prepare(mmci_device *device, const mmci_group *chain,
@@ -626,35 +632,30 @@ static mmc_status enqueue_tiles(mmci_queue *queue, const mmci_group_kernel *kern
   return mmci_tiles_launch(queue->stream, &kernel->limits, &tiles, error);
 }
 
-static mmc_status enqueue_any_rings(mmci_queue *queue, const mmci_group_kernel *kernel,
-                                    const void *const *operands, void *c, mmci_error *error) {
-  mmci_rings rings = kernel->any_rings;
-  (void)mmci_rings_bind(&rings, operands, c);
-  return mmci_rings_launch(queue->stream, &kernel->limits, &rings, error);
-}
-
 static mmc_status enqueue_rings(mmci_queue *queue, const mmci_group_kernel *kernel,
                                 const void *const *operands, void *c, mmci_error *error) {
   mmci_rings rings = kernel->rings;
-  if (!mmci_rings_bind(&rings, operands, c))
-    return enqueue_any_rings(queue, kernel, operands, c, error);
+  if (!mmci_rings_bind(&rings, operands, c)) {
+    rings = kernel->any_rings;
+    (void)mmci_rings_bind(&rings, operands, c);
+  }
   return mmci_rings_launch(queue->stream, &kernel->limits, &rings, error);
 }
+
+static mmc_status enqueue_kind(mmci_queue *queue, const mmci_group_kernel *kernel, kind kind,
+                               const void *const *operands, void *c, mmci_error *error);
 
 static mmc_status enqueue_sides(mmci_queue *queue, const mmci_group_kernel *kernel,
                                 const void *const *operands, void *c, mmci_error *error) {
   mmci_sides sides = kernel->sides;
-  if (mmci_sides_bind(&sides, operands, c))
-    return mmci_sides_launch(queue->stream, &kernel->limits, &sides, error);
-  return kernel->has_any_rings ? enqueue_any_rings(queue, kernel, operands, c, error)
-                               : enqueue_tiles(queue, kernel, operands, c, error);
+  return mmci_sides_bind(&sides, operands, c)
+             ? mmci_sides_launch(queue->stream, &kernel->limits, &sides, error)
+             : enqueue_kind(queue, kernel, kernel->other, operands, c, error);
 }
 
-mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
-                                   const void *const *operands, void *c, mmci_error *error) {
-  queue->has_products = true;
-  MMCI_CUDA_ON(queue->device);
-  switch (kernel->kind) {
+static mmc_status enqueue_kind(mmci_queue *queue, const mmci_group_kernel *kernel, kind kind,
+                               const void *const *operands, void *c, mmci_error *error) {
+  switch (kind) {
     case SQUARES:
       if (all_aligned(kernel, operands, c))
         return enqueue_squares(queue, kernel, operands, c, error);
@@ -688,4 +689,11 @@ mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *k
       break;
   }
   return MMC_OK;
+}
+
+mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
+                                   const void *const *operands, void *c, mmci_error *error) {
+  queue->has_products = true;
+  MMCI_CUDA_ON(queue->device);
+  return enqueue_kind(queue, kernel, kernel->kind, operands, c, error);
 }

@@ -13,8 +13,8 @@
  * single takes chains of a few factors, f32 or f64, no more than multiprocessors (single.c,
  *          single.cu)
  * squares takes f32 squares of a few sizes from left to right, for large batches (squares.cu)
- * sides  takes f32 squares of sides that kernels were compiled for, without gaps, from left to
- *        right, in batches, on Hopper (sides.h, sides.c, sides.cu)
+ * sides  takes f32 and f64 squares of sides that kernels were compiled for, without gaps, from left
+ *        to right, in batches, on Hopper (sides.h, sides.c, sides.cu)
  * spines takes one chain of any length, or few, their products on the whole device (spines.c,
  *          spines.cu) */
 #ifndef MMCI_CUDA_GROUP_GROUP_H
@@ -347,16 +347,16 @@ mmc_status mmci_single_launch(cudaStream_t stream, const mmci_group_limits *limi
 
 /* R = A1 ... An, all side x side and without gaps; strides are in elements. */
 typedef struct mmci_squares {
-  const float *data[MMCI_SQUARES_FACTORS];
+  const void *data[MMCI_SQUARES_FACTORS];
   int64_t stride[MMCI_SQUARES_FACTORS];
-  float *c;
+  void *c;
   int64_t c_stride, batch;
   int n;
   bool in_order; /* the result is a reproducible one */
 } mmci_squares;
 
-/* Returns the side of a batch of chains whose matrices are all squares of one side, in f32, none of
- * them transposed, without gaps, and multiplied from left to right; or 0. */
+/* Returns the side of a batch of chains whose matrices are all squares of one side, none of them
+ * transposed, without gaps, and multiplied from left to right; or 0. */
 int64_t mmci_squares_side(const mmci_group *chain);
 /* Fills in all but the addresses. */
 void mmci_squares_fill(const mmci_group *chain, mmci_squares *out);
@@ -369,16 +369,17 @@ mmc_status mmci_squares_launch(cudaStream_t stream, const mmci_group_limits *lim
 
 typedef struct mmci_sides {
   mmci_squares squares;
-  uint8_t size; /* one of those of sides.h, by number */
+  mmc_dtype dtype;
+  uint8_t size; /* one of the dtype's in sides.h, by number */
 } mmci_sides;
 
-/* Says what sides.h has about size number i; false where there is no such size. */
+/* Says what sides.h has about size number i of a dtype; false where there is no such size. */
 typedef struct mmci_sides_size {
   int side, height, width, piece, lanes, slots, units;
   bool first;
   int chains; /* of a unit */
 } mmci_sides_size;
-bool mmci_sides_size_of(int i, mmci_sides_size *out);
+bool mmci_sides_size_of(mmc_dtype dtype, int i, mmci_sides_size *out);
 
 /* Lays the chain out; returns false when the kernel does not take it. */
 bool mmci_sides_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_sides *out);

@@ -5,36 +5,46 @@
 
 #include "device/cuda/group/group.h"
 
-enum { VECTOR_BYTES = 16, WORD = VECTOR_BYTES / (int)sizeof(float), WARP = 32 };
+enum { VECTOR_BYTES = 16, WARP = 32 };
 
-#define CHAINS(side, lanes) ((side) % 2 == 1 ? 4 : (lanes) < WARP ? 2 : 1)
-#define SIZE(side, height, width, piece, lanes, slots, units, first, terms) \
-  {side, height, width, piece, lanes, slots, units, first, CHAINS(side, lanes)},
-static const mmci_sides_size SIZES[] = {MMCI_SIDES(SIZE)};
+#define CHAINS(side, lanes, word) ((side) % 2 == 1 ? (word) : (lanes) < WARP ? 2 : 1)
+#define SIZE(word, side, height, width, piece, lanes, slots, units, first, terms) \
+  {side, height, width, piece, lanes, slots, units, first, CHAINS(side, lanes, word)},
+#define SIZE_F32(...) SIZE(4, __VA_ARGS__)
+#define SIZE_F64(...) SIZE(2, __VA_ARGS__)
+static const mmci_sides_size SIZES_F32[] = {MMCI_SIDES_F32(SIZE_F32)},
+                             SIZES_F64[] = {MMCI_SIDES_F64(SIZE_F64)};
 
-bool mmci_sides_size_of(int i, mmci_sides_size *out) {
-  if (i < 0 || i >= (int)(sizeof SIZES / sizeof *SIZES)) return false;
-  *out = SIZES[i];
+bool mmci_sides_size_of(mmc_dtype dtype, int i, mmci_sides_size *out) {
+  const bool is_f32 = dtype == MMC_F32;
+  const int count = is_f32             ? (int)(sizeof SIZES_F32 / sizeof *SIZES_F32)
+                    : dtype == MMC_F64 ? (int)(sizeof SIZES_F64 / sizeof *SIZES_F64)
+                                       : 0;
+  if (i < 0 || i >= count) return false;
+  *out = is_f32 ? SIZES_F32[i] : SIZES_F64[i];
   return true;
 }
 
-static int find_size(int64_t side) {
-  for (int i = 0; i < (int)(sizeof SIZES / sizeof *SIZES); i++)
-    if (SIZES[i].side == side) return i;
+static int find_size(mmc_dtype dtype, int64_t side) {
+  mmci_sides_size size;
+  for (int i = 0; mmci_sides_size_of(dtype, i, &size); i++)
+    if (size.side == side) return i;
   return -1;
 }
 
-/* Matrices of odd sides are copied four at once. */
-static bool is_word_stride(int64_t stride, int64_t side) {
-  return side % 2 == 1 ? stride == side * side : stride % WORD == 0;
+/* Matrices of odd sides are copied several at once. */
+static bool is_word_stride(mmc_dtype dtype, int64_t stride, int64_t side) {
+  const int64_t word = VECTOR_BYTES / (int64_t)mmc_dtype_size(dtype);
+  return side % 2 == 1 ? stride == side * side : stride % word == 0;
 }
 
 bool mmci_sides_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_sides *out) {
   const int64_t side = limits->hopper && chain->batch > 1 ? mmci_squares_side(chain) : 0;
-  const int size = side > 0 ? find_size(side) : -1;
-  if (size < 0 || !is_word_stride(chain->c_stride, side)) return false;
+  const int size = side > 0 ? find_size(chain->dtype, side) : -1;
+  if (size < 0 || !is_word_stride(chain->dtype, chain->c_stride, side)) return false;
   for (int i = 0; i < chain->n; i++)
-    if (!is_word_stride(chain->forms[i].stride, side)) return false;
+    if (!is_word_stride(chain->dtype, chain->forms[i].stride, side)) return false;
+  out->dtype = chain->dtype;
   out->size = (uint8_t)size;
   mmci_squares_fill(chain, &out->squares);
   return true;

@@ -1,6 +1,6 @@
-/* sides.cu: batches of R = A1 A2 ... An in f32 from left to right, all factors side x side, each
- * side by a kernel of its own: the running product stays on the chip, whole factors arrive by bulk
- * copies while those before are multiplied.
+/* sides.cu: batches of R = A1 A2 ... An in f32 and f64 from left to right, all factors side x side,
+ * each side by a kernel of its own: the running product stays on the chip, whole factors arrive by
+ * bulk copies while those before are multiplied.
  *
  * Layout   factors and result without gaps, at whole 16-byte words; a unit of chains, some lanes
  *          each, has slots for factors, which lie there as they are stored, and a place for the
@@ -22,60 +22,72 @@ static constexpr int up(int x, int to) {
   return (x + to - 1) / to * to;
 }
 
-/* Returns the next number that lets two chains of a warp read different halves of the banks. */
-static constexpr int up_to_other_banks(int x) {
-  return up(x + 16, 32) - 16;
-}
-
-template <int SIDE_, int HEIGHT_, int WIDTH_, int PIECE_, int LANES_, int SLOTS_, int UNITS_,
-          bool FIRST_, int TERMS_>
+template <typename Real_, int SIDE_, int HEIGHT_, int WIDTH_, int PIECE_, int LANES_, int SLOTS_,
+          int UNITS_, bool FIRST_, int TERMS_>
 struct SidesShape {
+  typedef Real_ Real;
   static constexpr int SIDE = SIDE_, HEIGHT = HEIGHT_, WIDTH = WIDTH_, PIECE = PIECE_,
-                       LANES = LANES_, SLOTS = SLOTS_, UNITS = UNITS_, AREA = SIDE * SIDE,
+                       LANES = LANES_, SLOTS = SLOTS_, UNITS = UNITS_, TERMS = TERMS_,
+                       AREA = SIDE * SIDE, SINGLE = WIDTH % PIECE,
                        DOWN = LANES > 128    ? 16
                               : LANES > WARP ? 8
                                              : 4,
-                       ACROSS = LANES / DOWN, ROWS = HEIGHT * DOWN, COLS = WIDTH * ACROSS,
-                       SINGLE = WIDTH % PIECE, TERMS = TERMS_;
+                       ACROSS = LANES / DOWN, ROWS = HEIGHT * DOWN, COLS = WIDTH * ACROSS;
   static constexpr bool FIRST = FIRST_, SPLIT = LANES < WARP, AT_ONCE = SIDE % 2 == 1;
-  static constexpr int CHAINS = AT_ONCE ? 4 : SPLIT ? 2 : 1, THREADS = CHAINS * LANES;
+  /* Elements of 16 bytes, and of half the banks; what is read at once of a row as it is stored. */
+  static constexpr int BYTES_EACH = (int)sizeof(Real), WORD = 16 / BYTES_EACH,
+                       BANKS = 64 / BYTES_EACH,
+                       STEP = SIDE % WORD == 0 ? WORD
+                              : AT_ONCE        ? 1
+                                               : 2;
+  static constexpr int CHAINS = AT_ONCE ? WORD : SPLIT ? 2 : 1, THREADS = CHAINS * LANES;
+  /* Two chains of a warp read different halves of the banks. */
+  static constexpr int up_to_other_banks(int x) { return up(x + BANKS, 2 * BANKS) - BANKS; }
   /* From a chain's factor in a slot to the next's, and a row of the running product to the next. */
   static constexpr int FACTOR = AT_ONCE || !SPLIT ? AREA : up_to_other_banks(AREA),
-                       PITCH = up(SIDE, 4) % 8 == 0 ? up(SIDE, 4) + 4 : up(SIDE, 4),
+                       PITCH =
+                           up(SIDE, WORD) / WORD % 2 == 0 ? up(SIDE, WORD) + WORD : up(SIDE, WORD),
                        PRODUCT = SPLIT ? up_to_other_banks(ROWS * PITCH) : ROWS * PITCH,
-                       SLOT = up(CHAINS * FACTOR, 4), GATES = SLOTS + (FIRST ? 1 : 0),
-                       GATE_BYTES = up(GATES * 8, 16);
-  static constexpr int BYTES = GATE_BYTES + (SLOTS * SLOT + CHAINS * PRODUCT) * 4;
+                       SLOT = up(CHAINS * FACTOR, WORD), GATES = SLOTS + (FIRST ? 1 : 0),
+                       GATE_BYTES = up(GATES * 8, 16),
+                       BYTES = GATE_BYTES + (SLOTS * SLOT + CHAINS * PRODUCT) * BYTES_EACH;
   static_assert(ROWS >= SIDE && COLS >= SIDE && SINGLE <= 1 && UNITS * THREADS <= 1024, "tiles");
-  static_assert(UNITS * BYTES <= 227 * 1024 && (!FIRST || SIDE % 4 == 0), "memory");
+  static_assert(UNITS * BYTES <= 227 * 1024 && (!FIRST || SIDE % WORD == 0), "memory");
 };
 
-/* Reads or writes one, two or four elements at once. */
-template <int WORD>
+/* Reads or writes so many elements at once. */
+template <int COUNT>
 static __device__ __forceinline__ void read_word(float *to, const float *from) {
-  if constexpr (WORD == 4)
+  if constexpr (COUNT == 4)
     *reinterpret_cast<float4 *>(to) = *reinterpret_cast<const float4 *>(from);
-  else if constexpr (WORD == 2)
+  else if constexpr (COUNT == 2)
     *reinterpret_cast<float2 *>(to) = *reinterpret_cast<const float2 *>(from);
+  else
+    *to = *from;
+}
+template <int COUNT>
+static __device__ __forceinline__ void read_word(double *to, const double *from) {
+  if constexpr (COUNT == 2)
+    *reinterpret_cast<double2 *>(to) = *reinterpret_cast<const double2 *>(from);
   else
     *to = *from;
 }
 
 /* Adds terms begin to end, of which STEP are read from a row of the left operand at once. A lane's
  * first piece of the right operand is at b, a column that is left over at single. */
-template <typename Shape, int STEP, int PITCH>
-static __device__ __forceinline__ void add_terms(const float *a, const float *b,
-                                                 const float *single, int begin, int end,
-                                                 float (&sums)[Shape::HEIGHT][Shape::WIDTH]) {
+template <typename Shape, int STEP, int PITCH, typename Real = typename Shape::Real>
+static __device__ __forceinline__ void add_terms(const Real *a, const Real *b, const Real *single,
+                                                 int begin, int end,
+                                                 Real (&sums)[Shape::HEIGHT][Shape::WIDTH]) {
   constexpr int HEIGHT = Shape::HEIGHT, WIDTH = Shape::WIDTH, PIECE = Shape::PIECE;
 #pragma unroll(Shape::TERMS / STEP)
   for (int k = begin; k < end; k += STEP) {
-    alignas(16) float left[HEIGHT][STEP];
+    alignas(16) Real left[HEIGHT][STEP];
 #pragma unroll
     for (int i = 0; i < HEIGHT; i++) read_word<STEP>(left[i], a + i * Shape::DOWN * PITCH + k);
 #pragma unroll
     for (int d = 0; d < STEP; d++) {
-      alignas(16) float right[WIDTH];
+      alignas(16) Real right[WIDTH];
 #pragma unroll
       for (int j = 0; j + PIECE <= WIDTH; j += PIECE)
         read_word<PIECE>(right + j, b + (k + d) * Shape::SIDE + j * Shape::ACROSS);
@@ -93,9 +105,9 @@ static __device__ __forceinline__ void add_terms(const float *a, const float *b,
 }
 
 /* Writes what is in the product of a lane's tile, whose first element is at row, col * PIECE. */
-template <typename Shape>
-static __device__ __forceinline__ void store_tile(float *to, int pitch, int row, int col,
-                                                  float (&sums)[Shape::HEIGHT][Shape::WIDTH]) {
+template <typename Shape, typename Real = typename Shape::Real>
+static __device__ __forceinline__ void store_tile(Real *to, int pitch, int row, int col,
+                                                  Real (&sums)[Shape::HEIGHT][Shape::WIDTH]) {
   constexpr int SIDE = Shape::SIDE, WIDTH = Shape::WIDTH, PIECE = Shape::PIECE;
 #pragma unroll
   for (int i = 0; i < Shape::HEIGHT; i++) {
@@ -104,7 +116,7 @@ static __device__ __forceinline__ void store_tile(float *to, int pitch, int row,
 #pragma unroll
     for (int j = 0; j + PIECE <= WIDTH; j += PIECE) {
       const int c = col * PIECE + j * Shape::ACROSS;
-      alignas(16) float piece[PIECE];
+      alignas(16) Real piece[PIECE];
 #pragma unroll
       for (int q = 0; q < PIECE; q++) piece[q] = sums[i][j + q];
       if (Shape::COLS == SIDE || c < SIDE) read_word<PIECE>(to + r * pitch + c, piece);
@@ -131,19 +143,18 @@ static __device__ __forceinline__ void place_lane(unsigned lane, int *row, int *
   }
 }
 
-/* Begins to copy a factor of so many chains to a slot. Of chains that are copied at once, three
+/* Begins to copy a factor of so many chains to a slot. Of chains that are copied at once, some
  * elements may be no whole word. */
-template <typename Shape>
-static __device__ __forceinline__ void load_factor(const float *from, int64_t stride, int chains,
-                                                   float *to, mmci_counted_gate *gate) {
-  constexpr unsigned BYTES = Shape::AREA * (unsigned)sizeof(float);
+template <typename Shape, typename Real = typename Shape::Real>
+static __device__ __forceinline__ void load_factor(const Real *from, int64_t stride, int chains,
+                                                   Real *to, mmci_counted_gate *gate) {
+  constexpr unsigned EACH = sizeof(Real), BYTES = Shape::AREA * EACH;
   if constexpr (Shape::AT_ONCE) {
-    const unsigned all = (unsigned)chains * BYTES, rest = all % 16 / (unsigned)sizeof(float),
-                   whole = all / 16 * 4;
+    const unsigned all = (unsigned)chains * BYTES, whole = all & ~15u;
 #pragma unroll 1
-    for (unsigned i = whole; i < whole + rest; i++) to[i] = from[i];
-    gate->expect(all & ~15u);
-    gate->copy(to, from, all & ~15u);
+    for (unsigned i = whole / EACH; i < all / EACH; i++) to[i] = from[i];
+    gate->expect(whole);
+    gate->copy(to, from, whole);
   } else {
     gate->expect((unsigned)chains * BYTES);
     gate->copy(to, from, BYTES);
@@ -152,16 +163,15 @@ static __device__ __forceinline__ void load_factor(const float *from, int64_t st
 }
 
 /* Begins to copy results from where the first chain's lies, one behind the other. */
-template <typename Shape>
-static __device__ __forceinline__ void store_results(float *to, int64_t stride, int chains,
-                                                     const float *from) {
-  constexpr unsigned BYTES = Shape::AREA * (unsigned)sizeof(float);
+template <typename Shape, typename Real = typename Shape::Real>
+static __device__ __forceinline__ void store_results(Real *to, int64_t stride, int chains,
+                                                     const Real *from) {
+  constexpr unsigned EACH = sizeof(Real), BYTES = Shape::AREA * EACH;
   if constexpr (Shape::AT_ONCE) {
-    const unsigned all = (unsigned)chains * BYTES, rest = all % 16 / (unsigned)sizeof(float),
-                   whole = all / 16 * 4;
-    mmci_bulk_store(to, from, all & ~15u);
+    const unsigned all = (unsigned)chains * BYTES, whole = all & ~15u;
+    mmci_bulk_store(to, from, whole);
 #pragma unroll 1
-    for (unsigned i = whole; i < whole + rest; i++) to[i] = from[i];
+    for (unsigned i = whole / EACH; i < all / EACH; i++) to[i] = from[i];
   } else {
     mmci_bulk_store(to, from, BYTES);
     if (Shape::CHAINS == 2 && chains == 2) mmci_bulk_store(to + stride, from + Shape::AREA, BYTES);
@@ -172,6 +182,7 @@ static __device__ __forceinline__ void store_results(float *to, int64_t stride, 
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::UNITS *Shape::THREADS, 1)
     multiply_side(const __grid_constant__ mmci_squares e) {
+  typedef typename Shape::Real Real;
   constexpr int SIDE = Shape::SIDE, AREA = Shape::AREA, CHAINS = Shape::CHAINS,
                 THREADS = Shape::THREADS, SLOTS = Shape::SLOTS, PITCH = Shape::PITCH,
                 HEIGHT = Shape::HEIGHT, WIDTH = Shape::WIDTH;
@@ -179,8 +190,8 @@ __global__ void __launch_bounds__(Shape::UNITS *Shape::THREADS, 1)
   const int unit = (int)threadIdx.x / THREADS, thread = (int)threadIdx.x % THREADS,
             chain = thread / Shape::LANES, n = e.n;
   mmci_counted_gate *gates = reinterpret_cast<mmci_counted_gate *>(memory + unit * Shape::BYTES);
-  float *slots = reinterpret_cast<float *>(memory + unit * Shape::BYTES + Shape::GATE_BYTES),
-        *products = slots + SLOTS * Shape::SLOT, *product = products + chain * Shape::PRODUCT;
+  Real *slots = reinterpret_cast<Real *>(memory + unit * Shape::BYTES + Shape::GATE_BYTES),
+       *products = slots + SLOTS * Shape::SLOT, *product = products + chain * Shape::PRODUCT;
   int row, col;
   place_lane<Shape>((unsigned)(thread % Shape::LANES), &row, &col);
   if (thread < Shape::GATES) gates[thread].open(1);
@@ -194,10 +205,12 @@ __global__ void __launch_bounds__(Shape::UNITS *Shape::THREADS, 1)
   /* The last unit may have fewer chains. */
   const int chains_last = (int)(e.batch - (units - 1) * CHAINS);
   auto chains_of = [&](int64_t of) { return CHAINS == 1 || of + 1 < units ? CHAINS : chains_last; };
+  auto factor_of = [&](int f) { return static_cast<const Real *>(e.data[f]); };
+  Real *result = static_cast<Real *>(e.c);
   auto load_next = [&]() {
     if (coming >= units) return;
     if (thread == 0)
-      load_factor<Shape>(e.data[coming_factor] + coming * CHAINS * e.stride[coming_factor],
+      load_factor<Shape>(factor_of(coming_factor) + coming * CHAINS * e.stride[coming_factor],
                          e.stride[coming_factor], chains_of(coming),
                          slots + coming_slot * Shape::SLOT, gates + coming_slot);
     coming_slot = coming_slot + 1 == SLOTS ? 0 : coming_slot + 1;
@@ -206,7 +219,7 @@ __global__ void __launch_bounds__(Shape::UNITS *Shape::THREADS, 1)
       coming += stride;
     }
   };
-  auto take = [&]() -> const float * {
+  auto take = [&]() -> const Real * {
     const unsigned slot = taken % SLOTS;
     gates[slot].wait(taken / SLOTS % 2);
     taken++;
@@ -215,18 +228,18 @@ __global__ void __launch_bounds__(Shape::UNITS *Shape::THREADS, 1)
   /* A first factor goes to the product's place row by row; nothing else does meanwhile. */
   auto load_first = [&](int64_t of) {
     if (of >= units) return;
-    if (thread == 0) gates[SLOTS].expect(AREA * (unsigned)sizeof(float));
+    if (thread == 0) gates[SLOTS].expect(AREA * (unsigned)sizeof(Real));
     mmci_group_wait(unit, THREADS);
     for (int r = thread; r < SIDE; r += THREADS)
-      gates[SLOTS].copy(products + r * PITCH, e.data[0] + of * e.stride[0] + r * SIDE,
-                        SIDE * (unsigned)sizeof(float));
+      gates[SLOTS].copy(products + r * PITCH, factor_of(0) + of * e.stride[0] + r * SIDE,
+                        SIDE * (unsigned)sizeof(Real));
   };
   if constexpr (Shape::FIRST) load_first(at);
 #pragma unroll 1
   for (int i = 0; i < SLOTS; i++) load_next();
 #pragma unroll 1
   for (; at < units; at += stride) {
-    const float *first = product;
+    const Real *first = product;
     if constexpr (Shape::FIRST)
       gates[SLOTS].wait(firsts++ % 2);
     else
@@ -234,19 +247,19 @@ __global__ void __launch_bounds__(Shape::UNITS *Shape::THREADS, 1)
 #pragma unroll 1
     for (int f = 1; f < n; f++) {
       const bool is_last = f == n - 1;
-      const float *factor = take(), *right = factor + col * Shape::PIECE,
-                  *single = factor + (WIDTH - 1) * Shape::ACROSS + col;
-      float sums[HEIGHT][WIDTH];
+      const Real *factor = take(), *right = factor + col * Shape::PIECE,
+                 *single = factor + (WIDTH - 1) * Shape::ACROSS + col;
+      Real sums[HEIGHT][WIDTH];
 #pragma unroll
       for (int i = 0; i < HEIGHT; i++)
 #pragma unroll
         for (int j = 0; j < WIDTH; j++) sums[i][j] = 0;
-      constexpr int STEP = SIDE % 4 == 0 ? 4 : SIDE % 2 == 0 ? 2 : 1, WHOLE = SIDE & ~3;
+      constexpr int STEP = Shape::STEP, WORD = Shape::WORD, WHOLE = SIDE / WORD * WORD;
       if (f == 1 && !Shape::FIRST) {
         add_terms<Shape, STEP, SIDE>(first + row * SIDE, right, single, 0, SIDE, sums);
       } else {
-        const float *left = product + row * PITCH;
-        add_terms<Shape, 4, PITCH>(left, right, single, 0, WHOLE, sums);
+        const Real *left = product + row * PITCH;
+        add_terms<Shape, WORD, PITCH>(left, right, single, 0, WHOLE, sums);
         if constexpr (WHOLE < SIDE)
           add_terms<Shape, STEP, PITCH>(left, right, single, WHOLE, SIDE, sums);
       }
@@ -267,7 +280,7 @@ __global__ void __launch_bounds__(Shape::UNITS *Shape::THREADS, 1)
       }
       load_next();
       if (Shape::FIRST && is_last)
-        store_tile<Shape>(e.c + at * e.c_stride, SIDE, row, col, sums);
+        store_tile<Shape>(result + at * e.c_stride, SIDE, row, col, sums);
       else
         store_tile<Shape>(is_last ? products + chain * AREA : product, is_last ? SIDE : PITCH, row,
                           col, sums);
@@ -275,7 +288,8 @@ __global__ void __launch_bounds__(Shape::UNITS *Shape::THREADS, 1)
       if (is_last != Shape::FIRST) mmci_order_bulk_copies();
       mmci_group_wait(unit, THREADS);
       if (!Shape::FIRST && is_last && thread == 0)
-        store_results<Shape>(e.c + at * CHAINS * e.c_stride, e.c_stride, chains_of(at), products);
+        store_results<Shape>(result + at * CHAINS * e.c_stride, e.c_stride, chains_of(at),
+                             products);
     }
   }
   if (thread == 0) mmci_await_bulk_stores();
@@ -295,11 +309,17 @@ static constexpr variant variant_of() {
   return {multiply_side<Shape>, Shape::CHAINS, Shape::THREADS, Shape::UNITS, Shape::BYTES};
 }
 
-#define VARIANT(...) variant_of<SidesShape<__VA_ARGS__>>(),
-static const variant VARIANTS[] = {MMCI_SIDES(VARIANT)};
+#define VARIANT_F32(...) variant_of<SidesShape<float, __VA_ARGS__>>(),
+#define VARIANT_F64(...) variant_of<SidesShape<double, __VA_ARGS__>>(),
+static const variant VARIANTS_F32[] = {MMCI_SIDES_F32(VARIANT_F32)},
+                     VARIANTS_F64[] = {MMCI_SIDES_F64(VARIANT_F64)};
+
+static const variant *variant_for(const mmci_sides *sides) {
+  return (sides->dtype == MMC_F32 ? VARIANTS_F32 : VARIANTS_F64) + sides->size;
+}
 
 extern "C" mmc_status mmci_sides_prepare(const mmci_sides *sides, mmci_error *error) {
-  const variant *v = &VARIANTS[sides->size];
+  const variant *v = variant_for(sides);
   MMCI_CUDA_TRY(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      v->units * v->bytes));
   return MMC_OK;
@@ -307,7 +327,7 @@ extern "C" mmc_status mmci_sides_prepare(const mmci_sides *sides, mmci_error *er
 
 extern "C" mmc_status mmci_sides_launch(cudaStream_t stream, const mmci_group_limits *limits,
                                         const mmci_sides *sides, mmci_error *error) {
-  const variant *v = &VARIANTS[sides->size];
+  const variant *v = variant_for(sides);
   const int64_t all = (sides->squares.batch - 1) / v->chains + 1,
                 blocks = all < limits->multiprocessors ? all : limits->multiprocessors,
                 asked = (all - 1) / blocks + 1, units = asked < v->units ? asked : v->units;

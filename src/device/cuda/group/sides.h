@@ -3,14 +3,15 @@
  * SIDE(side, height, width, piece, lanes, slots, units, first, terms): a chain has so many lanes, 4
  * across and 4 down, or 8 and 4, 8 and 8, 16 and 8, 16 and 16. A lane has height rows and width
  * columns, which it reads in pieces, and the last one alone where it is left over. A unit, one
- * chain, or two that share a warp, or four of an odd side, whose matrices begin at no whole word
- * alone, has slots for factors; a block has so many units at most. first is 1 where the first
- * factor lies where the running product will, and the result is stored from registers; terms of a
- * sum are unrolled. What is here was the fastest of what was tried for each side on an H200. */
+ * chain, or two that share a warp, or four of an odd side, two in f64, whose matrices begin at no
+ * whole word alone, has slots for factors; a block has so many units at most. first is 1 where the
+ * first factor lies where the running product will, and the result is stored from registers; terms
+ * of a sum are unrolled. What is here was the fastest of what was tried for each side on an H200.
+ */
 #ifndef MMCI_CUDA_GROUP_SIDES_H
 #define MMCI_CUDA_GROUP_SIDES_H
 
-#define MMCI_SIDES(SIDE)               \
+#define MMCI_SIDES_F32(SIDE)           \
   SIDE(13, 4, 4, 1, 16, 2, 10, 0, 8)   \
   SIDE(14, 4, 4, 2, 16, 2, 20, 0, 8)   \
   SIDE(15, 4, 4, 1, 16, 2, 10, 0, 8)   \
@@ -67,5 +68,51 @@
   SIDE(120, 8, 8, 4, 256, 2, 1, 1, 8)  \
   SIDE(124, 8, 8, 4, 256, 2, 1, 1, 16) \
   SIDE(128, 8, 8, 4, 256, 2, 1, 1, 16)
+
+#define MMCI_SIDES_F64(SIDE)         \
+  SIDE(9, 3, 3, 1, 16, 3, 16, 0, 8)  \
+  SIDE(10, 3, 3, 2, 16, 3, 16, 0, 8) \
+  SIDE(11, 3, 3, 1, 16, 3, 16, 0, 8) \
+  SIDE(12, 3, 3, 2, 16, 3, 16, 0, 8) \
+  SIDE(13, 4, 4, 1, 16, 3, 16, 0, 8) \
+  SIDE(14, 4, 4, 2, 16, 3, 16, 0, 8) \
+  SIDE(15, 4, 2, 1, 32, 2, 8, 0, 8)  \
+  SIDE(16, 4, 4, 2, 16, 3, 13, 0, 8) \
+  SIDE(17, 5, 5, 1, 16, 3, 11, 0, 8) \
+  SIDE(18, 5, 5, 2, 16, 3, 10, 0, 8) \
+  SIDE(19, 5, 5, 1, 16, 2, 12, 0, 8) \
+  SIDE(20, 5, 5, 2, 16, 3, 8, 0, 8)  \
+  SIDE(21, 6, 3, 1, 32, 2, 8, 0, 8)  \
+  SIDE(22, 6, 3, 2, 32, 2, 16, 0, 8) \
+  SIDE(23, 6, 3, 1, 32, 2, 8, 0, 8)  \
+  SIDE(24, 6, 3, 2, 32, 2, 16, 0, 8) \
+  SIDE(25, 7, 4, 1, 32, 2, 7, 0, 8)  \
+  SIDE(26, 7, 4, 2, 32, 2, 13, 0, 8) \
+  SIDE(27, 7, 4, 1, 32, 2, 6, 0, 8)  \
+  SIDE(28, 7, 4, 2, 32, 2, 12, 0, 8) \
+  SIDE(29, 4, 4, 1, 64, 2, 4, 0, 8)  \
+  SIDE(30, 4, 4, 2, 64, 2, 8, 0, 8)  \
+  SIDE(31, 4, 4, 1, 64, 2, 4, 0, 8)  \
+  SIDE(32, 4, 4, 2, 64, 2, 8, 1, 8)  \
+  SIDE(33, 9, 5, 1, 32, 2, 4, 0, 8)  \
+  SIDE(34, 9, 5, 2, 32, 2, 8, 0, 8)  \
+  SIDE(35, 5, 5, 1, 64, 2, 3, 0, 8)  \
+  SIDE(36, 9, 5, 2, 32, 2, 7, 0, 8)  \
+  SIDE(37, 5, 5, 1, 64, 2, 3, 0, 8)  \
+  SIDE(38, 5, 5, 2, 64, 2, 6, 0, 8)  \
+  SIDE(39, 5, 5, 1, 64, 2, 3, 0, 8)  \
+  SIDE(40, 5, 5, 2, 64, 1, 8, 1, 8)  \
+  SIDE(41, 6, 6, 1, 64, 2, 2, 0, 8)  \
+  SIDE(42, 6, 6, 2, 64, 2, 5, 0, 8)  \
+  SIDE(43, 6, 6, 1, 64, 2, 2, 0, 8)  \
+  SIDE(44, 6, 6, 2, 64, 2, 4, 1, 8)  \
+  SIDE(45, 6, 6, 1, 64, 2, 2, 0, 8)  \
+  SIDE(46, 6, 6, 2, 64, 1, 6, 1, 8)  \
+  SIDE(47, 6, 6, 1, 64, 2, 2, 0, 8)  \
+  SIDE(48, 6, 3, 2, 128, 2, 4, 1, 8) \
+  SIDE(50, 7, 4, 2, 128, 2, 3, 1, 8) \
+  SIDE(52, 7, 4, 2, 128, 2, 3, 1, 8) \
+  SIDE(54, 7, 4, 2, 128, 2, 3, 1, 8) \
+  SIDE(56, 7, 7, 2, 64, 1, 4, 1, 8)
 
 #endif

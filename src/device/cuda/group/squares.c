@@ -5,8 +5,8 @@
 
 int64_t mmci_squares_side(const mmci_group *chain) {
   const int64_t side = chain->products[0].m;
-  if (chain->dtype != MMC_F32 || chain->n > MMCI_SQUARES_FACTORS || chain->count != chain->n - 1 ||
-      chain->batch > INT32_MAX || chain->ldc != side || chain->c_gathered)
+  if (chain->n > MMCI_SQUARES_FACTORS || chain->count != chain->n - 1 || chain->batch > INT32_MAX ||
+      chain->ldc != side || chain->c_gathered)
     return 0;
   for (int i = 0; i < chain->n; i++) {
     const mmci_form *form = &chain->forms[i];

@@ -24,6 +24,15 @@ static __device__ __forceinline__ float part(const float4 &x, int q) {
   return q == 0 ? x.x : q == 1 ? x.y : q == 2 ? x.z : x.w;
 }
 
+/* Return where a chain's factor and its result lie. */
+static __device__ __forceinline__ const float *factor_of(const mmci_squares &e, int f,
+                                                         int64_t chain) {
+  return static_cast<const float *>(e.data[f]) + chain * e.stride[f];
+}
+static __device__ __forceinline__ float *result_of(const mmci_squares &e, int64_t chain) {
+  return static_cast<float *>(e.c) + chain * e.c_stride;
+}
+
 /* Holds how many factors there are; the compiler knows it when FACTORS is not 0. */
 template <int FACTORS>
 static __device__ __forceinline__ int factors_of(const mmci_squares &e) {
@@ -57,12 +66,12 @@ __global__ void __launch_bounds__(FOUR_CHAIN_THREADS)
   mmci_follow_previous();
 #pragma unroll
   for (int f = 0; f < MMCI_SQUARES_FACTORS; f++)
-    if (f < n) v[f] = __ldg(reinterpret_cast<const float4 *>(e.data[f] + c * e.stride[f]) + row);
+    if (f < n) v[f] = __ldg(reinterpret_cast<const float4 *>(factor_of(e, f, c)) + row);
 #pragma unroll
   for (int f = 1; f < MMCI_SQUARES_FACTORS; f++)
     if (f < n) v[0] = times_quad(v[0], v[f]);
   if (chain < e.batch)
-    reinterpret_cast<float4 *>(e.c + c * e.c_stride)[row] = mmci_result_of(v[0], e.in_order);
+    reinterpret_cast<float4 *>(result_of(e, c))[row] = mmci_result_of(v[0], e.in_order);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -94,7 +103,7 @@ __global__ void __launch_bounds__(WARPS *WARP)
   if (there <= 0) return;
   auto stage = [&](int f) { return mine + (f == 0 ? 0 : 1 + (f - 1) % STAGES) * per_warp * pitch; };
   auto load = [&](int f) {
-    const float *from = e.data[f] + first * e.stride[f];
+    const float *from = factor_of(e, f, first);
 #pragma unroll
     for (int w = lane; w < per_warp * words; w += WARP)
       if (w / words < there)
@@ -158,7 +167,7 @@ __global__ void __launch_bounds__(WARPS *WARP)
         *reinterpret_cast<float4 *>(chain + (row + i * lanes) * SIDE + j) =
             *reinterpret_cast<float4 *>(&x[i][j]);
   __syncwarp();
-  float *to = e.c + first * e.c_stride;
+  float *to = result_of(e, first);
 #pragma unroll
   for (int w = lane; w < per_warp * words; w += WARP)
     if (w / words < there)
@@ -207,7 +216,7 @@ __global__ void __launch_bounds__(TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUF
   mmci_follow_previous();
   auto place_of = [&](int w) { return x + w / (SIDE / 4) * pitch + w % (SIDE / 4) * 4; };
   auto load = [&](int f) {
-    const float *from = e.data[f] + c * e.stride[f];
+    const float *from = factor_of(e, f, c);
     float *to = buffers + (f + BUFFERS - 1) % BUFFERS * (SIDE * SIDE);
 #pragma unroll
     for (int w = t; w < SIDE * SIDE / 4; w += lanes)
@@ -270,7 +279,7 @@ __global__ void __launch_bounds__(TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUF
   }
   chain_wait<lanes>();
   if (!works) return;
-  float *to = e.c + c * e.c_stride;
+  float *to = result_of(e, c);
 #pragma unroll
   for (int w = t; w < SIDE * SIDE / 4; w += lanes) {
     *reinterpret_cast<float4 *>(to + w * 4) =

@@ -1,6 +1,6 @@
 /* h200.h: constants of model.h for the H200, in microseconds, fitted by bench/fit_facts.py to
  * 5063 chains on one machine (cuBLAS 13.1); those of rings.cu to 1261 batches of chains and of
- * single products, those of sides.cu to 1206 batches of chains, those of packs.cu and tensor.cu to
+ * single products, those of sides.cu to 2400 batches of chains, those of packs.cu and tensor.cu to
  * 4468 chains of another run, and those of cuBLAS's matrices of f64 and c128 to these and 6365
  * more. */
 #ifndef MMCI_CUDA_KIND_H200_H
@@ -97,6 +97,11 @@ static const mmci_cuda_model KIND_H200 = {
                                .more_waves = 1.168,
                                .delay = {0.1466, 0.4687, 0.08741, 0.00266, 0.003583, 0.04854},
                                .busy = {0.005048, 0.0238, 0.0104, 1.954e-07, 0.0005982, 0.007303}},
+                     .sides = {.bytes = 3.4e+06,
+                               .launch = 1,
+                               .more_waves = 0.7,
+                               .delay = {0.4606, 0.3376, 0, 0.002311, 0.001101, 0},
+                               .busy = {0.185, 0, 0, 0, 0.0004242, 0}},
                      .single = {0.9794, 0.1276, 0.2571, 2.895e-06, 0.06431},
                      .spines = {0.9157, 2.236, 0.4194, 0.1111, 0.0005831, 0.5427, 0.112}},
         [MMC_C64] = {.flops = 5.467e+07,
