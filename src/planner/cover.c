@@ -47,7 +47,7 @@ typedef struct kept_price {
 typedef struct kept_answer {
   uint64_t hash;
   bool taken, timed; /* timed: what group_seconds() says is kept as well */
-  double told_s, seconds, doubt, joules_share;
+  double told_s, told_doubt, seconds, doubt, joules_share;
 } kept_answer;
 
 typedef struct search {
@@ -58,6 +58,7 @@ typedef struct search {
   mmci_plan_group group;      /* the call at hand; it has room for all steps and operands */
   mmci_group_problem problem; /* the problem of group, which lies in room */
   double told_s;              /* seconds of group as the device tells them; NAN when it does not */
+  double told_doubt;          /* the share that these may be off by */
   kept_price *prices;         /* KEPT; NULL where none are kept */
   kept_answer *answers;       /* KEPT */
   kept_answer *answer;        /* about group; NULL where it is not kept */
@@ -161,7 +162,7 @@ static double group_seconds(search *x, double *doubt) {
   if (!mmci_group_gains(&machine->facts, batch, x->parts, x->group.step_count))
     return alone_s * (1 + machine->facts.error);
   if (isfinite(x->told_s)) {
-    *doubt = machine->doubt;
+    *doubt = x->told_doubt;
     return x->told_s;
   }
   /* What was measured ends by no assumption; a model that was calibrated by products on their own
@@ -191,12 +192,17 @@ static bool is_supported(search *x, uint64_t hash) {
   x->answer = kept;
   if (kept != NULL && kept->hash == hash) {
     x->told_s = kept->told_s;
+    x->told_doubt = kept->told_doubt;
     return kept->taken;
   }
   mmci_group_problem_write(x->plan, &x->group, machine->precision, x->room, &x->problem);
-  x->status = machine->supports(machine->user, &x->problem.group, &taken, &x->told_s, x->error);
+  x->told_doubt = machine->doubt;
+  x->status = machine->supports(machine->user, &x->problem.group, &taken, &x->told_s,
+                                &x->told_doubt, x->error);
   if (x->status != MMC_OK) return false;
-  if (kept != NULL) *kept = (kept_answer){.hash = hash, .told_s = x->told_s, .taken = taken};
+  if (kept != NULL)
+    *kept = (kept_answer){
+        .hash = hash, .told_s = x->told_s, .told_doubt = x->told_doubt, .taken = taken};
   return taken;
 }
 

@@ -20,10 +20,11 @@ typedef struct mmci_group_time {
 typedef struct mmci_group_machine {
   const void *user;
   /* Says whether the device takes these products of a plan as one call, and how many seconds the
-   * device itself says that this takes; NAN where it does not know, and the facts tell. When it
+   * device itself says that this takes; NAN where it does not know, and the facts tell. *doubt,
+   * which is the one below, may become another, where more is known of such a call. When the device
    * does not take a sub-tree, it takes none that holds that one. Returns E_NOMEM. */
   mmc_status (*supports)(const void *user, const mmci_group *group, bool *out, double *seconds,
-                         mmci_error *error);
+                         double *doubt, mmci_error *error);
   /* (optional) Tells what that call, which the device takes, was measured to take. The facts tell
    * it of other calls, and where this slot is NULL. Returns E_NOMEM. */
   mmc_status (*measured)(const void *user, const mmci_group *group, mmci_group_time *out,

@@ -354,11 +354,12 @@ static const double HANDICAP_S = 1e9;
 static const double DOUBT = 0.3;
 
 static mmc_status takes_group(const void *user, const mmci_group *group, bool *out, double *seconds,
-                              mmci_error *error) {
+                              double *doubt, mmci_error *error) {
   (void)error;
   const mmci_group_query *x = user;
   const mmci_device_ops *ops = x->on->ops;
-  *seconds = ops->group_seconds != NULL ? ops->group_seconds(x->on->device, group) : (double)NAN;
+  *seconds =
+      ops->group_seconds != NULL ? ops->group_seconds(x->on->device, group, doubt) : (double)NAN;
   *out = isfinite(*seconds) || ops->group_supports(x->on->device, group);
   if (*out && x->kernel != NULL)
     *out = mmci_kernel_is_called(ops->group_name(x->on->device, group), x->kernel);

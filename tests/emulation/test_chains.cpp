@@ -548,6 +548,9 @@ static void test_no_sides() {
   begin_squares(21, 3, 9);
   t.forms[2].stride = 0;
   expect(!plan.make(t, SIDES), "odd sides lie one behind the other", t, SIDES);
+  for (int i = 0; i < 3; i++) t.forms[i].stride = 0;
+  t.group.c_stride = 0;
+  expect(plan.make(t, SIDES), "a plan knows no strides", t, SIDES);
   begin_squares(20, 3, 9);
   expect(!mmci_sides_plan(&LIMITS, &t.group, &plan.sides), "cards before Hopper have none", t,
          SIDES);

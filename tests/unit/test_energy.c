@@ -591,8 +591,8 @@ typedef struct grouping {
 static const mmci_energy_model group_model = {100, 1e-11, 1e-10, 0.1, true};
 
 static mmc_status takes(const void *user, const mmci_group *group, bool *out, double *seconds,
-                        mmci_error *error) {
-  (void)user, (void)group, (void)error;
+                        double *doubt, mmci_error *error) {
+  (void)user, (void)group, (void)doubt, (void)error;
   *seconds = (double)NAN;
   *out = true;
   return MMC_OK;

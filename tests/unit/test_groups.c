@@ -274,11 +274,12 @@ typedef struct judge {
   int64_t most;
   uint64_t salt;
   mmci_pricing pricing;
+  double doubt; /* of what tells_pairs() tells, unless 0 */
 } judge;
 
 static mmc_status takes(const void *user, const mmci_group *group, bool *out, double *seconds,
-                        mmci_error *error) {
-  (void)error;
+                        double *doubt, mmci_error *error) {
+  (void)doubt, (void)error;
   const judge *j = user;
   *seconds = (double)NAN;
   *out = true;
@@ -347,7 +348,7 @@ static bool taken(const mmci_plan *plan, const judge *j, const bool *marked) {
           (mmci_group_product){plan->steps[s].m, plan->steps[s].k, plan->steps[s].n, 0, 0};
   bool taken = false;
   double seconds;
-  assert_int_equal(takes(j, &group, &taken, &seconds, NULL), MMC_OK);
+  assert_int_equal(takes(j, &group, &taken, &seconds, NULL, NULL), MMC_OK);
   return taken;
 }
 
@@ -860,6 +861,50 @@ static void pairs_with_a_measured_share_are_formed(void **state) {
   assert_true(formed > 200);
 }
 
+/* Takes pairs, and tells that they take 0.85 of their steps' time. */
+static mmc_status tells_pairs(const void *user, const mmci_group *group, bool *out, double *seconds,
+                              double *doubt, mmci_error *error) {
+  (void)error;
+  const judge *j = user;
+  double alone_s = 0;
+  for (int32_t i = 0; i < group->count; i++) {
+    const mmci_group_product *s = &group->products[i];
+    mmci_price one;
+    price(user, &(mmci_gemm){.m = s->m, .k = s->k, .n = s->n}, &one);
+    alone_s += one.seconds;
+  }
+  *out = group->count == 2;
+  *seconds = 0.85 * alone_s;
+  if (j->doubt > 0) *doubt = j->doubt;
+  return MMC_OK;
+}
+
+/* A device may know that the times of a call are nearer than those of others, or farther off. */
+static void a_call_has_a_doubt_of_its_own(void **state) {
+  (void)state;
+  static const double doubts[] = {0, 0.1, 0.3};
+  int64_t formed[3] = {0};
+  for (uint64_t seed = first_seed; seed < first_seed + 60; seed++)
+    for (int t = 0; t < 6; t++) {
+      uint64_t random = seed;
+      mmci_error error;
+      judge j = {.most = 1000, .salt = seed, .doubt = doubts[t % 3]};
+      mmci_group_machine m = machine_of(&j, 4);
+      m.supports = tells_pairs;
+      m.facts.modelled_side = 1000;
+      m.doubt = t < 3 ? 0.25 : 0.05;
+      mmci_plan plan = random_plan(&random, 10, 60);
+      assert_int_equal(mmci_plan_choose_groups(&plan, &m, UINT64_MAX, &error), MMC_OK);
+      if (t < 3) formed[t] += plan.group_count;
+      if (t == 3) assert_true(plan.group_count > 0);
+      if (t == 5) assert_int_equal(plan.group_count, 0);
+      mmci_plan_destroy(&plan);
+    }
+  assert_int_equal(formed[0], 0);
+  assert_true(formed[1] > 60);
+  assert_int_equal(formed[2], 0);
+}
+
 /* What the device can do and the model favours is not done beyond the bounds, unless it was
  * measured or is asked for. */
 static void pairs_without_gain_stay_apart(void **state) {
@@ -908,6 +953,7 @@ int main(void) {
       cmocka_unit_test(one_call_takes_what_it_must),
       cmocka_unit_test(a_gpu_gains_by_the_pairs_that_were_measured),
       cmocka_unit_test(pairs_with_a_measured_share_are_formed),
+      cmocka_unit_test(a_call_has_a_doubt_of_its_own),
       cmocka_unit_test(pairs_without_gain_stay_apart),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

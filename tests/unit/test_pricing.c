@@ -764,8 +764,8 @@ static double told_product(const void *user, const mmci_gemm *gemm) {
 }
 
 static mmc_status takes_all(const void *user, const mmci_group *group, bool *out, double *seconds,
-                            mmci_error *error) {
-  (void)user, (void)group, (void)error;
+                            double *doubt, mmci_error *error) {
+  (void)user, (void)group, (void)doubt, (void)error;
   *seconds = (double)NAN;
   *out = true;
   return MMC_OK;
@@ -773,8 +773,8 @@ static mmc_status takes_all(const void *user, const mmci_group *group, bool *out
 
 /* A launch, and each product at a rate that makes some groups faster and others slower. */
 static mmc_status tells_all(const void *user, const mmci_group *group, bool *out, double *seconds,
-                            mmci_error *error) {
-  (void)user, (void)error;
+                            double *doubt, mmci_error *error) {
+  (void)user, (void)doubt, (void)error;
   *out = true;
   *seconds = 3e-6;
   for (int32_t i = 0; i < group->count; i++) {

@@ -128,7 +128,7 @@ size_t mmci_cuda_workspace_bytes(const mmci_device *device);
 
 bool mmci_cuda_chain_supports(const mmci_device *device, const mmci_group *chain);
 const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *chain);
-double mmci_cuda_chain_seconds(const mmci_device *device, const mmci_group *chain);
+double mmci_cuda_chain_seconds(const mmci_device *device, const mmci_group *chain, double *error);
 bool mmci_cuda_chain_share(const mmci_device *device, const mmci_group *chain,
                            mmci_group_share *out);
 mmc_status mmci_cuda_chain_prepare(mmci_device *device, const mmci_group *chain,

@@ -38,12 +38,20 @@ static bool is_word_stride(mmc_dtype dtype, int64_t stride, int64_t side) {
   return side % 2 == 1 ? stride == side * side : stride % word == 0;
 }
 
+/* Says whether matrices lie as the kernel takes them. A plan asks before it is known where they
+ * lie: its strides are 0, and they are thought to lie one behind the other. */
+static bool has_word_strides(const mmci_group *chain, int64_t side) {
+  if (chain->c_stride == 0) return true;
+  bool all = is_word_stride(chain->dtype, chain->c_stride, side);
+  for (int i = 0; i < chain->n; i++)
+    all = all && is_word_stride(chain->dtype, chain->forms[i].stride, side);
+  return all;
+}
+
 bool mmci_sides_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_sides *out) {
   const int64_t side = limits->hopper && chain->batch > 1 ? mmci_squares_side(chain) : 0;
   const int size = side > 0 ? find_size(chain->dtype, side) : -1;
-  if (size < 0 || !is_word_stride(chain->dtype, chain->c_stride, side)) return false;
-  for (int i = 0; i < chain->n; i++)
-    if (!is_word_stride(chain->dtype, chain->forms[i].stride, side)) return false;
+  if (size < 0 || !has_word_strides(chain, side)) return false;
   out->dtype = chain->dtype;
   out->size = (uint8_t)size;
   mmci_squares_fill(chain, &out->squares);

@@ -31,15 +31,12 @@ void mmci_cuda_make_alone(const mmci_gemm *gemm, mmci_cuda_alone *x) {
                    .turned = gemm->turned};
 }
 
-double mmci_cuda_alone_seconds(const mmci_device *device, const mmci_gemm *gemm) {
+double mmci_cuda_alone_seconds(const mmci_device *device, const mmci_gemm *gemm, double *error) {
+  *error = 0;
   if (!is_batch(gemm) || gemm->accumulate) return (double)NAN;
   mmci_cuda_alone x;
   mmci_cuda_make_alone(gemm, &x);
-  return mmci_cuda_chain_seconds(device, &x.group);
-}
-
-double mmci_cuda_alone_doubt(const mmci_device *device, const mmci_gemm *gemm) {
-  return mmci_cuda_model_group_error(mmci_cuda_model_of(device->properties.name), gemm->dtype);
+  return mmci_cuda_chain_seconds(device, &x.group, error);
 }
 
 double mmci_cuda_outer_seconds(const mmci_device *device, const mmci_gemm *gemm) {
@@ -92,9 +89,9 @@ static mmci_cuda_batch choose_batch(const mmci_device *device, const mmci_gemm *
   static const double MORE_DOUBT = 0.15, GROUP_DOUBT = 0.2;
   const double cublas_s =
       1e-6 * mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), gemm);
+  double doubt;
   const double thin_s = 1e-6 * mmci_thin_batch_us(gemm),
-               doubt = mmci_cuda_alone_doubt(device, gemm),
-               group_s = mmci_cuda_alone_seconds(device, gemm),
+               group_s = mmci_cuda_alone_seconds(device, gemm, &doubt),
                outer_s = mmci_cuda_outer_seconds(device, gemm),
                thin_most_s = thin_s * (1 + thin_doubt(gemm, thin_s)),
                outer_most_s = outer_s * (1 + outer_doubt(gemm)),

@@ -15,10 +15,8 @@ typedef struct mmci_cuda_alone {
 
 void mmci_cuda_make_alone(const mmci_gemm *gemm, mmci_cuda_alone *x);
 /* Returns the seconds of a batch of small products by a kernel for groups, NAN where it is not for
- * one. */
-double mmci_cuda_alone_seconds(const mmci_device *device, const mmci_gemm *gemm);
-/* Returns the share by which nine of ten predictions of a kernel for groups are off at most. */
-double mmci_cuda_alone_doubt(const mmci_device *device, const mmci_gemm *gemm);
+ * one; *error becomes the share by which nine of ten such times are off at most. */
+double mmci_cuda_alone_seconds(const mmci_device *device, const mmci_gemm *gemm, double *error);
 
 /* Returns the seconds of a native product, or a batch, by outer.cu; NAN where it is not for that.
  */

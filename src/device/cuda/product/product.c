@@ -398,10 +398,11 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
   if (kernel.kind == CUBLAS && gemm->dtype == MMC_F32 && gemm->precision == MMCI_FAST)
     return 1e-6 *
            mmci_cuda_tf32_us(device->properties.name, device->properties.multiProcessorCount, gemm);
-  if (is_ordered(kernel.kind))
-    return fmin(
-        in_order_seconds(device, &plain, kernel.kind),
-        mmci_cuda_alone_seconds(device, &plain) * (1 + mmci_cuda_alone_doubt(device, &plain)));
+  if (is_ordered(kernel.kind)) {
+    double doubt;
+    const double group_s = mmci_cuda_alone_seconds(device, &plain, &doubt);
+    return fmin(in_order_seconds(device, &plain, kernel.kind), group_s * (1 + doubt));
+  }
   const bool known = (kernel.kind == CUBLAS || kernel.kind == CUBLAS_BATCH) &&
                      kernel.arithmetic == mmci_arithmetic_of(gemm->dtype);
   return known ? mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), &plain) *
@@ -556,9 +557,9 @@ static mmc_status prepare_group(mmci_kernel *kernel, mmci_error *error) {
 /* Takes a kernel for groups for a batch of reproducible products where that is predicted to take
  * less than so many seconds. */
 static mmc_status take_group(mmci_kernel *kernel, double than_s, mmci_error *error) {
-  const double doubt = mmci_cuda_alone_doubt(kernel->device, &kernel->gemm);
-  if (!(mmci_cuda_alone_seconds(kernel->device, &kernel->gemm) * (1 + doubt) < than_s))
-    return MMC_OK;
+  double doubt;
+  const double group_s = mmci_cuda_alone_seconds(kernel->device, &kernel->gemm, &doubt);
+  if (!(group_s * (1 + doubt) < than_s)) return MMC_OK;
   mmc_status status = prepare_group(kernel, error);
   if (status == MMC_OK) kernel->kind = GROUP;
   return status;
