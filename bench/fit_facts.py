@@ -55,6 +55,11 @@ class Part:
     power = 1.3
     weights = 1.0
 
+    @staticmethod
+    def has(group):
+        """Says whether the part is of such a group of its kernel."""
+        return True
+
     def bounds(self):
         return np.tile([LEAST, MOST], (len(self.start), 1))
 
@@ -158,6 +163,18 @@ class Rings(General):
 class Sides(General):
     kernel = SIDES
 
+    @staticmethod
+    def has(group):
+        return group["delay"][4] > 0  # as model.c counts those of MMCI_MODEL_LARGE_LANES
+
+
+class LargeSides(General):
+    kernel = SIDES
+
+    @staticmethod
+    def has(group):
+        return not Sides.has(group)
+
 
 class Single(Part):
     start = [1.2, 0.2, 0.03, 0.03, 0.02]
@@ -232,7 +249,8 @@ class Squares(Part):
 
 
 GROUPS = {"general": (General, GENERAL), "packs": (Packs, PACKS), "tensor": (Tensor, TENSOR),
-          "tiled": (Tiles, TILES), "rings": (Rings, RINGS), "sides": (Sides, SIDES),
+          "tiled": (Tiles, TILES), "rings": (Rings, RINGS),
+          "sides": (Sides, SIDES), "large_sides": (LargeSides, SIDES),
           "single": (Single, SINGLE), "spines": (Spines, SPINES),
           "squares": (Squares, SQUARES)}
 
@@ -290,7 +308,8 @@ def parts_of(dtype, lines):
             parts.setdefault(product_class(dtype, row), (Products, []))[1].append(row)
         for name, (part, kernel) in GROUPS.items():
             # Of several chains, one a block, the model takes the time of one.
-            if kernel in line["groups"] and not (kernel == SINGLE and line["batch"] > 1):
+            alone = kernel == SINGLE and line["batch"] > 1
+            if kernel in line["groups"] and not alone and part.has(line["groups"][kernel]):
                 parts.setdefault(name, (part, []))[1].append(line)
     order = ["vector", "matrix", "whole_words", "pairs", "many", *GROUPS]
     return {name: parts[name] for name in order if name in parts}
@@ -300,7 +319,7 @@ def constants_of(header, dtype, name):
     """Returns the constants of a part in a header, or None."""
     block = re.search(r"\[MMC_%s\] =(.*?)(?=\[MMC_|#endif)" % dtype.upper(), header, re.S)
     text = block and re.search(
-        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|pairs|many|general|packs|tensor|tiled|rings|sides|single|spines|squares) =|$)" % name,
+        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|pairs|many|general|packs|tensor|tiled|rings|sides|large_sides|single|spines|squares) =|$)" % name,
         block[1], re.S)
     return text and np.array(re.findall(r"(?<![\w.])\d+\.?\d*(?:e[+-]?\d+)?", text[1]), float)
 

@@ -321,6 +321,10 @@ mmci_model_counts mmci_cuda_model_sides_counts(const mmci_group_limits *limits,
   out.delay[3] = first + (chain->count - 1) * other;
   out.delay[4] = chain->count * k * height * size.width;
   for (int i = 0; i < 6; i++) out.busy[i] = out.delay[i] * warps;
+  if (size.lanes < MMCI_MODEL_LARGE_LANES) return out;
+  /* One chain keeps a multiprocessor busy; what else delays it is what it loads and stores. */
+  out.delay[2] = out.delay[3] = out.delay[4] = 0;
+  out.delay[5] = (chain->n + 1) * k * k / 1000;
   return out;
 }
 
@@ -370,10 +374,22 @@ double mmci_cuda_model_rings_us(const mmci_cuda_model *model, const mmci_group_l
          counted_us(&model->dtypes[chain->dtype].rings, &c, limits, (double)chain->batch);
 }
 
+static bool is_large(const mmci_sides *sides) {
+  mmci_sides_size size;
+  return mmci_sides_size_of(sides->dtype, sides->size, &size) &&
+         size.lanes >= MMCI_MODEL_LARGE_LANES;
+}
+
 double mmci_cuda_model_sides_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                                 const mmci_group *chain, const mmci_sides *sides) {
+  const mmci_model_dtype *d = &model->dtypes[chain->dtype];
   const mmci_model_counts c = mmci_cuda_model_sides_counts(limits, chain, sides);
-  return counted_us(&model->dtypes[chain->dtype].sides, &c, limits, (double)chain->batch);
+  return counted_us(is_large(sides) ? &d->large_sides : &d->sides, &c, limits,
+                    (double)chain->batch);
+}
+
+double mmci_cuda_model_sides_error(const mmci_sides *sides) {
+  return is_large(sides) && sides->dtype == MMC_F32 ? 0.12 : 0.18;
 }
 
 double mmci_cuda_model_tensor_us(const mmci_cuda_model *model, const mmci_group_limits *limits,

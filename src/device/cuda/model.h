@@ -10,6 +10,7 @@ enum {
   MMCI_MODEL_TILES = 4,
   MMCI_MODEL_MANY = 1 << 21, /* multiplications of a batch at least */
   MMCI_MODEL_MANY_EACH = 32, /* and of each of its products */
+  MMCI_MODEL_LARGE_LANES = 128,
 };
 
 /* A product takes launch + term k + the square root of (tiles^2 + traffic^2). traffic is one
@@ -54,6 +55,7 @@ typedef struct mmci_model_dtype {
   mmci_model_general tiled;                  /* groups by tiles.cu, f32 */
   mmci_model_general rings;                  /* f32 */
   mmci_model_general sides;                  /* f32 and f64 */
+  mmci_model_general large_sides;            /* those whose chains have MMCI_MODEL_LARGE_LANES */
   mmci_model_squares squares;                /* f32 */
   double single[5];                          /* f32 and f64: launch, round, step, row, load */
   /* For f32 and f64: launch, hand-over, product for every 32 of side with whole words where all are
@@ -112,6 +114,8 @@ double mmci_cuda_model_rings_us(const mmci_cuda_model *model, const mmci_group_l
                                 const mmci_group *chain, const mmci_rings *rings);
 double mmci_cuda_model_sides_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                                 const mmci_group *chain, const mmci_sides *sides);
+/* Returns by which share nine of ten of these times are off at most (fit_facts.py). */
+double mmci_cuda_model_sides_error(const mmci_sides *sides);
 double mmci_cuda_model_single_us(const mmci_cuda_model *model, const mmci_group *chain,
                                  const mmci_single *single);
 double mmci_cuda_model_squares_us(const mmci_cuda_model *model, const mmci_group *chain);

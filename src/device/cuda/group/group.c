@@ -19,9 +19,6 @@
  * other sizes. */
 static const double FUSED_GAIN = 1.4, FUSED_OTHER_GAIN = 0.4;
 
-/* The share by which nine of ten times of sides.cu are off at most (fit_facts.py). */
-static const double SIDES_ERROR = 0.18;
-
 enum { VECTOR_BYTES = 16, RINGS_WORD = 4 };
 
 typedef enum kind {
@@ -465,7 +462,8 @@ double mmci_cuda_chain_seconds(const mmci_device *device, const mmci_group *chai
   choose_for(device, chain, &kernel);
   const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
   if (error != NULL)
-    *error = kernel.kind == SIDES ? SIDES_ERROR : mmci_cuda_model_group_error(model, chain->dtype);
+    *error = kernel.kind == SIDES ? mmci_cuda_model_sides_error(&kernel.sides)
+                                  : mmci_cuda_model_group_error(model, chain->dtype);
   return predicted_us(model, chain, &kernel) * 1e-6;
 }
 
