@@ -1,6 +1,6 @@
 /* h100.h: constants of model.h for the H100, in microseconds, fitted to 4998 chains on one machine
- * (CUDA 13.0, cuBLAS 13.1). Those of packs.cu, tensor.cu, tiles.cu, rings.cu and sides.cu are the
- * H200's, whose multiprocessors are the same, by this memory's bandwidth. */
+ * (CUDA 13.0, cuBLAS 13.1). Those of packs.cu, tensor.cu, tiles.cu, rings.cu, sides.cu and
+ * squares.cu are the H200's, whose multiprocessors are the same, by this memory's bandwidth. */
 #ifndef MMCI_CUDA_KIND_H100_H
 #define MMCI_CUDA_KIND_H100_H
 
@@ -97,11 +97,13 @@ static const mmci_cuda_model KIND_H100 = {.kind = "NVIDIA H100",
                                                           .spines =
                                                               {1.071, 2.475,
                                                                0.3033, 6.787e-08, 0.1032, 0.5322, 0.05269},
-                                                          .squares = {.bytes = 3.0e+06,
-                                                                      .launch = 0.9,
-                                                                      .product = 0.35,
-                                                                      .element = 0.0007,
-                                                                      .flops = 3.7e+07},
+                                                          .squares =
+                                                              {
+                                                                  .bytes = 3.0e+06,
+                                                                  .launch = 1.027,
+                                                                  .product = 0.235,
+                                                                  .element = 0.0005781,
+                                                                  .flops = 5.649e+07},
                                                       },
                                                   [MMC_F64] =
                                                       {
