@@ -227,9 +227,14 @@ static bool takes_any_rings(const mmci_group *chain, const mmci_group_kernel *ke
 }
 
 /* Says whether sides.cu takes the chain, and another kernel what is at addresses that sides.cu does
- * not take. */
+ * not take: of f32 that is tiles.cu at least. */
 static bool plan_sides(const mmci_group *chain, mmci_group_kernel *kernel) {
-  if (!mmci_sides_plan(&kernel->limits, chain, &kernel->sides)) return false;
+  return mmci_sides_plan(&kernel->limits, chain, &kernel->sides) &&
+         (chain->dtype == MMC_F32 || mmci_general_plan(&kernel->limits, chain, &kernel->general));
+}
+
+/* Plans the fastest of these other kernels. */
+static void plan_beside_sides(const mmci_group *chain, mmci_group_kernel *kernel) {
   const bool any_order = !mmci_precision_is_reproducible(chain->precision);
   if (any_order && takes_any_rings(chain, kernel) && plan_rings(chain, kernel))
     kernel->other = RINGS;
@@ -237,11 +242,8 @@ static bool plan_sides(const mmci_group *chain, mmci_group_kernel *kernel) {
     kernel->other = TILES;
   else if (mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
     kernel->other = PACKS;
-  else if (mmci_general_plan(&kernel->limits, chain, &kernel->general))
-    kernel->other = GENERAL;
   else
-    return false;
-  return true;
+    kernel->other = GENERAL;
 }
 
 /* Says whether tiles.cu may be the device's own choice: of squares that sides.cu takes it was
@@ -525,6 +527,7 @@ static mmc_status prepare_kind(mmci_group_kernel *kernel, kind kind, const mmci_
       if (status == MMC_OK) status = mmci_rings_prepare(&kernel->any_rings, error);
       break;
     case SIDES:
+      plan_beside_sides(chain, kernel);
       status = mmci_sides_prepare(&kernel->sides, error);
       if (status == MMC_OK) status = prepare_kind(kernel, kernel->other, chain, error);
       break;
