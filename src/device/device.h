@@ -216,8 +216,8 @@ typedef struct mmci_device_ops {
                               const void *const *operands, void *c, mmci_error *error);
 
   /* (optional) Returns how long the group takes, launch included, by formulas fitted as those
-   * of facts' model; NAN where there are none, and for every group that is not supported. *error,
-   * unless NULL, becomes the share by which nine of ten such times are off at most. */
+   * of facts' model; NAN where there are none, and for every group that is not supported. *error
+   * becomes the share by which nine of ten such times are off at most, where there is one. */
   double (*group_seconds)(const mmci_device *device, const mmci_group *group, double *error);
   /* (optional) Tells the most that the group takes by its products as plain calls, as it was
    * measured; returns false where its time and its joules are not surely less, and for every group

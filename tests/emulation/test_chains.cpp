@@ -304,6 +304,11 @@ static void test_squares() {
       }
   for (int64_t side : {3, 5, 20, 24, 48, 128})
     expect(!mmci_squares_has(side), "other sides have none", t, SQUARES);
+  for (int64_t batch : {1, 2}) {
+    begin_squares(32, 3, batch);
+    expect(mmci_squares_side(&t.group) == (batch == 1 ? 0 : 32), "a chain alone is no batch", t,
+           SQUARES);
+  }
 }
 
 static bool is_half(mmc_dtype dtype) {

@@ -8,9 +8,9 @@
 
 enum {
   MMCI_MODEL_TILES = 4,
-  MMCI_MODEL_MANY = 1 << 21, /* multiplications of a batch at least */
-  MMCI_MODEL_MANY_EACH = 32, /* and of each of its products */
-  MMCI_MODEL_LARGE_LANES = 128,
+  MMCI_MODEL_MANY = 1 << 21,    /* multiplications of a batch at least */
+  MMCI_MODEL_MANY_EACH = 32,    /* and of each of its products */
+  MMCI_MODEL_LARGE_LANES = 128, /* of a chain by sides.cu: one of them fills a multiprocessor */
 };
 
 /* A product takes launch + term k + the square root of (tiles^2 + traffic^2). traffic is one

@@ -246,11 +246,11 @@ static void plan_beside_sides(const mmci_group *chain, mmci_group_kernel *kernel
     kernel->other = GENERAL;
 }
 
-/* Says whether tiles.cu may be the device's own choice: of squares that sides.cu takes it was
- * faster in 16 of 1120 batches, of 2 and 50 chains, by a tenth or so, but predicted to be in 48. */
-static bool may_be_tiles(const mmci_group *chain, mmci_group_kernel *kernel) {
+/* Says whether tiles.cu may be the device's own choice: of squares that go by side it was faster in
+ * 16 of 1120 batches, of 2 and 50 chains, by a tenth or so, but predicted to be in 48. */
+static bool may_be_tiles(const mmci_group *chain, bool by_side, mmci_group_kernel *kernel) {
   const bool asked = chain->variant == VARIANT_TILES;
-  return mmci_tiles_plan(chain, &kernel->tiles) && (asked || !plan_sides(chain, kernel));
+  return (asked || !by_side) && mmci_tiles_plan(chain, &kernel->tiles);
 }
 
 /* Takes rings.cu where it is predicted to be faster than the kind before. */
@@ -325,8 +325,9 @@ static void choose_in_order(const mmci_cuda_model *model, const mmci_group *chai
   const double doubt =
       chain->dtype == MMC_F64 ? mmci_cuda_model_group_error(model, chain->dtype) : 0;
   if (chain->batch == 1) return;
-  if (plan_sides(chain, kernel)) offer(model, chain, SIDES, VARIANT_SIDES, 0, kernel);
-  if (may_be_tiles(chain, kernel)) offer(model, chain, TILES, VARIANT_TILES, 0, kernel);
+  const bool by_side = plan_sides(chain, kernel);
+  if (by_side) offer(model, chain, SIDES, VARIANT_SIDES, 0, kernel);
+  if (may_be_tiles(chain, by_side, kernel)) offer(model, chain, TILES, VARIANT_TILES, 0, kernel);
   if (mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
     offer(model, chain, PACKS, VARIANT_PACKS, doubt, kernel);
 }
@@ -340,8 +341,9 @@ static void choose_alone(const mmci_cuda_model *model, const mmci_group *chain,
   kernel->kind = NO_KERNEL;
   if ((p->k | p->n) % 2 == 0 && plan_tensor(chain, kernel))
     offer(model, chain, TENSOR, VARIANT_TENSOR, 0, kernel);
-  if (plan_sides(chain, kernel)) offer(model, chain, SIDES, VARIANT_SIDES, 0, kernel);
-  if (may_be_tiles(chain, kernel)) offer(model, chain, TILES, VARIANT_TILES, 0, kernel);
+  const bool by_side = plan_sides(chain, kernel);
+  if (by_side) offer(model, chain, SIDES, VARIANT_SIDES, 0, kernel);
+  if (may_be_tiles(chain, by_side, kernel)) offer(model, chain, TILES, VARIANT_TILES, 0, kernel);
   if (mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
     offer(model, chain, PACKS, VARIANT_PACKS, 0, kernel);
   kernel->side = squares_side(chain);
@@ -401,12 +403,14 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
   if (chain->variant != 0) return;
   double us = predicted_us(model, chain, kernel);
   if (plan_tensor(chain, kernel)) consider(model, chain, TENSOR, &us, kernel);
-  if (chain->batch > 1 && plan_sides(chain, kernel)) consider(model, chain, SIDES, &us, kernel);
-  if (chain->batch > 1 && may_be_tiles(chain, kernel)) consider(model, chain, TILES, &us, kernel);
-  if (chain->batch > 1 && mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
+  if (chain->batch == 1) return;
+  const bool by_side = plan_sides(chain, kernel);
+  if (by_side) consider(model, chain, SIDES, &us, kernel);
+  if (may_be_tiles(chain, by_side, kernel)) consider(model, chain, TILES, &us, kernel);
+  if (mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
     consider(model, chain, PACKS, &us, kernel);
-  if (chain->batch > 1) consider_rings(model, chain, &us, kernel);
-  if (chain->batch > 1) consider_few(model, chain, &us, kernel);
+  consider_rings(model, chain, &us, kernel);
+  consider_few(model, chain, &us, kernel);
 }
 
 /* Chooses the kernel of a sound chain, for questions about it. What it does not need is not set:
@@ -463,9 +467,8 @@ double mmci_cuda_chain_seconds(const mmci_device *device, const mmci_group *chai
   if (!is_sound(chain)) return (double)NAN;
   choose_for(device, chain, &kernel);
   const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
-  if (error != NULL)
-    *error = kernel.kind == SIDES ? mmci_cuda_model_sides_error(&kernel.sides)
-                                  : mmci_cuda_model_group_error(model, chain->dtype);
+  *error = kernel.kind == SIDES ? mmci_cuda_model_sides_error(&kernel.sides)
+                                : mmci_cuda_model_group_error(model, chain->dtype);
   return predicted_us(model, chain, &kernel) * 1e-6;
 }
 

@@ -117,4 +117,22 @@ static __device__ __forceinline__ void mmci_prefetch(const void *global) {
 
 #endif
 
+/* Copies one, two or four elements at once, of up to 16 bytes. */
+template <int COUNT>
+static __device__ __forceinline__ void mmci_copy_word(float *to, const float *from) {
+  if constexpr (COUNT == 4)
+    *reinterpret_cast<float4 *>(to) = *reinterpret_cast<const float4 *>(from);
+  else if constexpr (COUNT == 2)
+    *reinterpret_cast<float2 *>(to) = *reinterpret_cast<const float2 *>(from);
+  else
+    *to = *from;
+}
+template <int COUNT>
+static __device__ __forceinline__ void mmci_copy_word(double *to, const double *from) {
+  if constexpr (COUNT == 2)
+    *reinterpret_cast<double2 *>(to) = *reinterpret_cast<const double2 *>(from);
+  else
+    *to = *from;
+}
+
 #endif

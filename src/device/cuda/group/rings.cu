@@ -25,17 +25,6 @@ struct RingsShape {
   static_assert(WIDTH % WORD == 0 && (DOWN == 4 || DOWN == 8), "whole pieces");
 };
 
-/* Reads or writes one, two or four elements at once. */
-template <int WORD>
-static __device__ __forceinline__ void read_word(float *to, const float *from) {
-  if constexpr (WORD == 4)
-    *reinterpret_cast<float4 *>(to) = *reinterpret_cast<const float4 *>(from);
-  else if constexpr (WORD == 2)
-    *reinterpret_cast<float2 *>(to) = *reinterpret_cast<const float2 *>(from);
-  else
-    *to = *from;
-}
-
 /* Adds terms begin to end, of which STEP are read from a row of the left operand at once. */
 template <typename Shape, int STEP>
 static __device__ __forceinline__ void add_terms(const float *a, int a_pitch, const float *b,
@@ -46,13 +35,14 @@ static __device__ __forceinline__ void add_terms(const float *a, int a_pitch, co
   for (int k = begin; k < end; k += STEP) {
     alignas(16) float left[HEIGHT][STEP];
 #pragma unroll
-    for (int i = 0; i < HEIGHT; i++) read_word<STEP>(left[i], a + i * Shape::DOWN * a_pitch + k);
+    for (int i = 0; i < HEIGHT; i++)
+      mmci_copy_word<STEP>(left[i], a + i * Shape::DOWN * a_pitch + k);
 #pragma unroll
     for (int d = 0; d < STEP; d++) {
       alignas(16) float right[WIDTH];
 #pragma unroll
       for (int j = 0; j < WIDTH; j += WORD)
-        read_word<WORD>(right + j, b + (k + d) * b_pitch + j * Shape::ACROSS);
+        mmci_copy_word<WORD>(right + j, b + (k + d) * b_pitch + j * Shape::ACROSS);
 #pragma unroll
       for (int i = 0; i < HEIGHT; i++)
 #pragma unroll
@@ -190,7 +180,7 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
 #pragma unroll
             for (int j = 0; j < WIDTH; j += WORD) {
               const int x = r + row + i * DOWN, y = q + col * WORD + j * ACROSS;
-              if (x < m && y < n) read_word<WORD>(to + x * to_pitch + y, &sums[i][j]);
+              if (x < m && y < n) mmci_copy_word<WORD>(to + x * to_pitch + y, &sums[i][j]);
             }
         }
       __syncwarp();
@@ -200,7 +190,7 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
         float *to = static_cast<float *>(e.c) + chain * e.c_stride;
 #pragma unroll 4
         for (unsigned w = lane; w < words; w += WARP)
-          read_word<WORD>(to + w * WORD, from + w * WORD);
+          mmci_copy_word<WORD>(to + w * WORD, from + w * WORD);
         __syncwarp();
       }
     }

@@ -49,7 +49,7 @@ static bool has_word_strides(const mmci_group *chain, int64_t side) {
 }
 
 bool mmci_sides_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_sides *out) {
-  const int64_t side = limits->hopper && chain->batch > 1 ? mmci_squares_side(chain) : 0;
+  const int64_t side = limits->hopper ? mmci_squares_side(chain) : 0;
   const int size = side > 0 ? find_size(chain->dtype, side) : -1;
   if (size < 0 || !has_word_strides(chain, side)) return false;
   out->dtype = chain->dtype;

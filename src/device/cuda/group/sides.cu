@@ -55,24 +55,6 @@ struct SidesShape {
   static_assert(UNITS * BYTES <= 227 * 1024 && (!FIRST || SIDE % WORD == 0), "memory");
 };
 
-/* Reads or writes so many elements at once. */
-template <int COUNT>
-static __device__ __forceinline__ void read_word(float *to, const float *from) {
-  if constexpr (COUNT == 4)
-    *reinterpret_cast<float4 *>(to) = *reinterpret_cast<const float4 *>(from);
-  else if constexpr (COUNT == 2)
-    *reinterpret_cast<float2 *>(to) = *reinterpret_cast<const float2 *>(from);
-  else
-    *to = *from;
-}
-template <int COUNT>
-static __device__ __forceinline__ void read_word(double *to, const double *from) {
-  if constexpr (COUNT == 2)
-    *reinterpret_cast<double2 *>(to) = *reinterpret_cast<const double2 *>(from);
-  else
-    *to = *from;
-}
-
 /* Adds terms begin to end, of which STEP are read from a row of the left operand at once. A lane's
  * first piece of the right operand is at b, a column that is left over at single. */
 template <typename Shape, int STEP, int PITCH, typename Real = typename Shape::Real>
@@ -84,13 +66,13 @@ static __device__ __forceinline__ void add_terms(const Real *a, const Real *b, c
   for (int k = begin; k < end; k += STEP) {
     alignas(16) Real left[HEIGHT][STEP];
 #pragma unroll
-    for (int i = 0; i < HEIGHT; i++) read_word<STEP>(left[i], a + i * Shape::DOWN * PITCH + k);
+    for (int i = 0; i < HEIGHT; i++) mmci_copy_word<STEP>(left[i], a + i * Shape::DOWN * PITCH + k);
 #pragma unroll
     for (int d = 0; d < STEP; d++) {
       alignas(16) Real right[WIDTH];
 #pragma unroll
       for (int j = 0; j + PIECE <= WIDTH; j += PIECE)
-        read_word<PIECE>(right + j, b + (k + d) * Shape::SIDE + j * Shape::ACROSS);
+        mmci_copy_word<PIECE>(right + j, b + (k + d) * Shape::SIDE + j * Shape::ACROSS);
       if constexpr (Shape::SINGLE != 0) right[WIDTH - 1] = single[(k + d) * Shape::SIDE];
 #pragma unroll
       for (int i = 0; i < HEIGHT; i++)
@@ -119,7 +101,7 @@ static __device__ __forceinline__ void store_tile(Real *to, int pitch, int row, 
       alignas(16) Real piece[PIECE];
 #pragma unroll
       for (int q = 0; q < PIECE; q++) piece[q] = sums[i][j + q];
-      if (Shape::COLS == SIDE || c < SIDE) read_word<PIECE>(to + r * pitch + c, piece);
+      if (Shape::COLS == SIDE || c < SIDE) mmci_copy_word<PIECE>(to + r * pitch + c, piece);
     }
     if constexpr (Shape::SINGLE != 0) {
       const int c = col + (WIDTH - 1) * Shape::ACROSS;

@@ -93,15 +93,6 @@ static __device__ __forceinline__ void store_result(const mmci_tiles &e, int64_t
   }
 }
 
-/* Reads or writes a piece of two or four elements at once. */
-template <int PIECE>
-static __device__ __forceinline__ void read_piece(float *to, const float *from) {
-  if constexpr (PIECE == 4)
-    *reinterpret_cast<float4 *>(to) = *reinterpret_cast<const float4 *>(from);
-  else
-    *reinterpret_cast<float2 *>(to) = *reinterpret_cast<const float2 *>(from);
-}
-
 template <typename Shape, int BLOCKS, int UNROLL>
 __global__ void __launch_bounds__(Shape::THREADS, BLOCKS)
     multiply_in_tiles(const __grid_constant__ mmci_tiles e) {
@@ -156,7 +147,7 @@ __global__ void __launch_bounds__(Shape::THREADS, BLOCKS)
         alignas(16) float b[WIDTH];
 #pragma unroll
         for (int g = 0; g < WIDTH; g += PIECE)
-          read_piece<PIECE>(b + g, right + (k + d) * SIDE + g * ACROSS);
+          mmci_copy_word<PIECE>(b + g, right + (k + d) * SIDE + g * ACROSS);
 #pragma unroll
         for (int i = 0; i < HEIGHT; i++)
 #pragma unroll
@@ -179,7 +170,7 @@ __global__ void __launch_bounds__(Shape::THREADS, BLOCKS)
         alignas(16) float piece[PIECE];
 #pragma unroll
         for (int q = 0; q < PIECE; q++) piece[q] = at + q < cols ? sums[i][g + q] : 0;
-        read_piece<PIECE>(x + (row + i * DOWN) * PITCH + at, piece);
+        mmci_copy_word<PIECE>(x + (row + i * DOWN) * PITCH + at, piece);
       }
   }
   chain_wait<LANES>();
