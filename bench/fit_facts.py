@@ -21,7 +21,7 @@ import numpy as np
 BYTES = {"f32": 4, "f64": 8, "c64": 8, "c128": 16, "f16": 2, "bf16": 2}
 GENERAL, PACKS, TENSOR, TILES = ("chain in steps", "chain in packs", "chain by tensor cores",
                                  "chain in tiles")
-RINGS, SIDES = "chain in rings", "chain by side"
+RINGS, SIDES, LANES = "chain in rings", "chain by side", "chain by lane"
 SINGLE, SPINES, SQUARES = "chain alone", "chain in spines", "chain of equal squares"
 LEAST, MOST = 1e-8, 1e10
 HANDED_US = 3.5e-5  # of model.c
@@ -176,6 +176,10 @@ class LargeSides(General):
         return not Sides.has(group)
 
 
+class ByLane(General):
+    kernel = LANES
+
+
 class Single(Part):
     start = [1.2, 0.2, 0.03, 0.03, 0.02]
 
@@ -251,7 +255,7 @@ class Squares(Part):
 GROUPS = {"general": (General, GENERAL), "packs": (Packs, PACKS), "tensor": (Tensor, TENSOR),
           "tiled": (Tiles, TILES), "rings": (Rings, RINGS),
           "sides": (Sides, SIDES), "large_sides": (LargeSides, SIDES),
-          "single": (Single, SINGLE), "spines": (Spines, SPINES),
+          "by_lane": (ByLane, LANES), "single": (Single, SINGLE), "spines": (Spines, SPINES),
           "squares": (Squares, SQUARES)}
 
 
@@ -319,9 +323,10 @@ def constants_of(header, dtype, name):
     """Returns the constants of a part in a header, or None."""
     block = re.search(r"\[MMC_%s\] =(.*?)(?=\[MMC_|#endif)" % dtype.upper(), header, re.S)
     text = block and re.search(
-        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|pairs|many|general|packs|tensor|tiled|rings|sides|large_sides|single|spines|squares) =|$)" % name,
+        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|pairs|many|general|packs|tensor|tiled|rings|sides|large_sides|by_lane|single|spines|squares) =|$)" % name,
         block[1], re.S)
-    return text and np.array(re.findall(r"(?<![\w.])\d+\.?\d*(?:e[+-]?\d+)?", text[1]), float)
+    return text and np.array(re.findall(r"(?<![\w.])\d+\.?\d*(?:e[+-]?\d+)?",
+                                        re.sub(r"\.error = [^,]*", "", text[1])), float)
 
 
 def quantiles(errors):
@@ -341,7 +346,8 @@ def fit_part(dtype, name, part, fitted, held, flops, multiprocessors, header):
     if present is not None and len(present) == len(constants):
         said.append("the header's: " + quantiles(rows.errors(present)))
     print("   ".join(said), flush=True)
-    return "{%s}" % rows.text(constants), errors
+    own = ".error = %s, " % number(nine_tenths([errors])) if issubclass(part, General) else ""
+    return "{%s%s}" % (own, rows.text(constants)), errors
 
 
 def nine_tenths(errors):

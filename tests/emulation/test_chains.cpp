@@ -500,37 +500,35 @@ static void test_rings() {
   expect(!mmci_rings_plan(&LIMITS, &t.group, 4, &none), "cards before Hopper have none", t, RINGS);
 }
 
-/* Returns a side that sides.cu has a kernel for, and how many chains a unit has. */
-static int64_t side_of_size(mmc_dtype dtype, int number, int *chains) {
-  mmci_sides_size size;
-  if (!mmci_sides_size_of(dtype, number, &size)) return 0;
-  *chains = size.chains;
-  return size.side;
-}
-
-static int64_t side_count(mmc_dtype dtype) {
+/* Draws a side that sides.cu or lanes.cu has a kernel for. */
+static int64_t random_side(mmc_dtype dtype) {
   int count = 0;
-  mmci_sides_size size;
+  mmci_sides_size size = {};
   while (mmci_sides_size_of(dtype, count, &size)) count++;
-  return count;
+  (void)mmci_sides_size_of(dtype, (int)below(count), &size);
+  return size.side;
 }
 
 /* Every side; last units of any chains, more units than a block has, strides of any words, and
  * operands that all chains share. */
 static void test_sides(mmc_dtype dtype) {
-  int chains = 1;
-  int64_t side;
-  for (int number = 0; (side = side_of_size(dtype, number, &chains)) > 0; number++)
-    for (int k = 0; k < (side < 64 ? 5 : 2); k++) {
-      const int64_t fewest = 2 + k % chains, more = side < 25 ? 90 : side < 40 ? 12 : 4;
+  mmci_sides_size size;
+  for (int number = 0; mmci_sides_size_of(dtype, number, &size); number++)
+    for (int k = 0; k < (size.side < 64 ? 5 : 2); k++) {
+      const int64_t side = size.side,
+                    more = side < 25   ? 90
+                           : side < 40 ? 12
+                                       : 4,
+                    fewest = size.by_lane ? 2 + below(3 * size.chains) : 2 + k % size.chains;
       begin_squares(side, k == 0 ? 2 : 2 + (int32_t)below(k == 4 ? 7 : 3),
                     k < 3 ? fewest : 2 + below(more), dtype);
-      for (int i = 0; i < t.group.n && side % 2 == 0; i++) {
+      const bool has_gaps = side % 2 == 0 && !size.by_lane;
+      for (int i = 0; i < t.group.n && has_gaps; i++) {
         const int64_t kind = below(4);
         if (kind == 0) t.forms[i].stride += 4 * below(5);
         if (kind == 1) t.forms[i].stride = 0;
       }
-      if (side % 2 == 0) t.group.c_stride += below(2) * 4 * below(5);
+      if (has_gaps) t.group.c_stride += below(2) * 4 * below(5);
       try_kind(SIDES);
     }
 }
@@ -547,7 +545,7 @@ static void test_no_sides() {
     if (k == 5) t.group.c_stride += 2;
     if (k == 6) t.products[1].right = 1;
     if (k == 8) t.group.batch = 1;
-    if (k == 9) t.group.dtype = MMC_C64;
+    if (k == 9) t.group.dtype = MMC_C64; /* of which there are none so large */
     expect(!plan.make(t, SIDES), "others have none", t, SIDES);
   }
   begin_squares(21, 3, 9);
@@ -556,6 +554,12 @@ static void test_no_sides() {
   for (int i = 0; i < 3; i++) t.forms[i].stride = 0;
   t.group.c_stride = 0;
   expect(plan.make(t, SIDES), "a plan knows no strides", t, SIDES);
+  begin_squares(6, 3, 9, MMC_C64);
+  t.forms[1].conj = true;
+  expect(!plan.make(t, SIDES), "nothing is conjugated", t, SIDES);
+  begin_squares(6, 3, 9);
+  t.forms[1].stride += 4;
+  expect(!plan.make(t, SIDES), "small squares lie one behind the other", t, SIDES);
   begin_squares(20, 3, 9);
   expect(!mmci_sides_plan(&LIMITS, &t.group, &plan.sides), "cards before Hopper have none", t,
          SIDES);
@@ -1015,11 +1019,9 @@ static void test_in_order(Kind kind, mmc_dtype dtype) {
     const int64_t most = k % 4 == 0 ? 40 : 17;
     int64_t batch = k % 3 == 0 ? 1 : 1 + below(20);
     int32_t n = 2 + (int32_t)below(5);
-    int chains;
     const int64_t side = kind == SQUARES ? SQUARE_SIDES[k % 6].side
-                         : kind == SIDES
-                             ? side_of_size(dtype, (int)below(side_count(dtype)), &chains)
-                             : 0;
+                         : kind == SIDES ? random_side(dtype)
+                                         : 0;
     if (kind == SIDES && batch == 1) batch = 2;
     int64_t dims[8];
     for (int i = 0; i <= n; i++) dims[i] = side > 0 ? side : 1 + below(most);
@@ -1056,6 +1058,8 @@ static void test_all_in_order() {
   test_in_order<mmci_real_element<float>>(TILES, MMC_F32);
   test_in_order<mmci_real_element<float>>(SIDES, MMC_F32);
   test_in_order<mmci_real_element<double>>(SIDES, MMC_F64);
+  test_in_order<mmci_complex_element<float>>(SIDES, MMC_C64);
+  test_in_order<mmci_complex_element<double>>(SIDES, MMC_C128);
   for (Kind kind : {GENERAL, PACKS}) {
     test_in_order<mmci_real_element<float>>(kind, MMC_F32);
     test_in_order<mmci_real_element<double>>(kind, MMC_F64);
@@ -1081,8 +1085,8 @@ int main(int argc, char **argv) {
   test_edges(TENSOR, MMC_F16, MMC_BF16);
   test_tiles();
   test_rings();
-  test_sides(MMC_F32);
-  test_sides(MMC_F64);
+  for (mmc_dtype dtype : {MMC_F32, MMC_F64, MMC_C64, MMC_C128, MMC_F16, MMC_BF16})
+    test_sides(dtype);
   test_no_sides();
   test_tensor(MMC_F16);
   test_tensor(MMC_BF16);

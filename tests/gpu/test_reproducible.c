@@ -261,7 +261,7 @@ static bool draw_chain(const target *on, mmc_dtype dtype, int variant, uint64_t 
   enum { SQUARES = 6, TILES = 7, BY_SIDE = 9 };
   static const int64_t SIDES[] = {4, 8, 12, 16, 32, 64};
   const int32_t n = (int32_t)(2 + random_below(random, FACTORS_MOST - 1));
-  const int64_t side = variant == BY_SIDE ? 13 + random_below(random, 36)
+  const int64_t side = variant == BY_SIDE ? 2 + random_below(random, 47)
                                           : SIDES[random_below(random, 6)],
                 batch = 2 + random_below(random, 300),
                 most = random_below(random, 2) == 0 ? 20 : 60;
@@ -333,8 +333,8 @@ static void try_chains(const target *on, mmci_queue *queue, uint64_t *random) {
     int variants[VARIANTS_MOST];
   } KINDS[] = {{MMC_F32, {GENERAL, PACKS, SQUARES, TILES, BY_SIDE, ANY}},
                {MMC_F64, {GENERAL, PACKS, BY_SIDE, ANY, NONE}},
-               {MMC_C64, {GENERAL, PACKS, ANY, NONE}},
-               {MMC_C128, {GENERAL, PACKS, ANY, NONE}},
+               {MMC_C64, {GENERAL, PACKS, BY_SIDE, ANY, NONE}},
+               {MMC_C128, {GENERAL, PACKS, BY_SIDE, ANY, NONE}},
                {MMC_F16, {TENSOR, ANY, NONE}},
                {MMC_BF16, {TENSOR, ANY, NONE}}};
   for (size_t t = 0; t < sizeof KINDS / sizeof *KINDS; t++)

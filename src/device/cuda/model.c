@@ -295,6 +295,26 @@ mmci_model_counts mmci_cuda_model_rings_counts(const mmci_group_limits *limits,
   return out;
 }
 
+/* A product of lanes.cu takes what its lanes read of a factor and multiply; beside it stands what a
+ * warp loads and stores. Some multiprocessors have a warp's chains more than others. */
+static mmci_model_counts by_lane_counts(const mmci_group_limits *limits, const mmci_group *chain,
+                                        const mmci_sides_size *size) {
+  const double bytes = (double)mmci_cuda_element_bytes(chain->dtype), side = size->side,
+               area = side * side, chains = size->chains,
+               fit = floor(SM_SHARED_BYTES / (size->slots * chains * area * bytes)),
+               all = ceil((double)chain->batch / chains),
+               most = ceil(all / limits->multiprocessors) * chains,
+               warps = size->lanes / (double)WARP * most * limits->multiprocessors /
+                       (double)chain->batch;
+  mmci_model_counts out = {
+      .delay = {1, chain->count, chain->count * area, chain->count * area * size->height,
+                size->height * side, (chain->n + 1) * chains * area * bytes / 1000},
+      .at_once = chains * fmin(size->units, fit) * limits->multiprocessors,
+      .bytes = chain_bytes(chain)};
+  for (int i = 0; i < 6; i++) out.busy[i] = out.delay[i] * warps;
+  return out;
+}
+
 /* A product of sides.cu takes what its lanes write, read and multiply. A chain's lanes may be more
  * than a warp, or half of one. As units have several chains, some multiprocessors have more of them
  * than others. */
@@ -321,6 +341,7 @@ mmci_model_counts mmci_cuda_model_sides_counts(const mmci_group_limits *limits,
   out.delay[3] = first + (chain->count - 1) * other;
   out.delay[4] = chain->count * k * height * size.width;
   for (int i = 0; i < 6; i++) out.busy[i] = out.delay[i] * warps;
+  if (size.by_lane) return by_lane_counts(limits, chain, &size);
   if (size.lanes < MMCI_MODEL_LARGE_LANES) return out;
   /* One chain keeps a multiprocessor busy; what else delays it is what it loads and stores. */
   out.delay[2] = out.delay[3] = out.delay[4] = 0;
@@ -374,22 +395,18 @@ double mmci_cuda_model_rings_us(const mmci_cuda_model *model, const mmci_group_l
          counted_us(&model->dtypes[chain->dtype].rings, &c, limits, (double)chain->batch);
 }
 
-static bool is_large(const mmci_sides *sides) {
+const mmci_model_general *mmci_cuda_model_sides(const mmci_cuda_model *model,
+                                                const mmci_sides *sides) {
+  const mmci_model_dtype *d = &model->dtypes[sides->dtype];
   mmci_sides_size size;
-  return mmci_sides_size_of(sides->dtype, sides->size, &size) &&
-         size.lanes >= MMCI_MODEL_LARGE_LANES;
+  if (!mmci_sides_size_of(sides->dtype, sides->size, &size) || size.by_lane) return &d->by_lane;
+  return size.lanes >= MMCI_MODEL_LARGE_LANES ? &d->large_sides : &d->sides;
 }
 
 double mmci_cuda_model_sides_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                                 const mmci_group *chain, const mmci_sides *sides) {
-  const mmci_model_dtype *d = &model->dtypes[chain->dtype];
   const mmci_model_counts c = mmci_cuda_model_sides_counts(limits, chain, sides);
-  return counted_us(is_large(sides) ? &d->large_sides : &d->sides, &c, limits,
-                    (double)chain->batch);
-}
-
-double mmci_cuda_model_sides_error(const mmci_sides *sides) {
-  return is_large(sides) && sides->dtype == MMC_F32 ? 0.12 : 0.18;
+  return counted_us(mmci_cuda_model_sides(model, sides), &c, limits, (double)chain->batch);
 }
 
 double mmci_cuda_model_tensor_us(const mmci_cuda_model *model, const mmci_group_limits *limits,

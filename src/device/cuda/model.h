@@ -24,13 +24,15 @@ typedef struct mmci_model_products {
   } tiles[MMCI_MODEL_TILES];
 } mmci_model_products;
 
-/* A chain by general.cu, or by packs.cu, tensor.cu, tiles.cu, rings.cu and sides.cu, whose counts
- * model.c lists. Its delay from the first load to the last store grows with the chain, the product,
- * the row of a thread's tiles, the steps of tall and flat tiles along k, and the load; the time
- * that a multiprocessor is busy grows with the warp, the warp and product, the row, the tall and
- * flat steps of warps, and the load. more_waves is the share of its delay for every further chain
- * on the same threads. */
+/* A chain by general.cu, or by packs.cu, tensor.cu, tiles.cu, rings.cu, sides.cu and lanes.cu,
+ * whose counts model.c lists. Its delay from the first load to the last store grows with the chain,
+ * the product, the row of a thread's tiles, the steps of tall and flat tiles along k, and the load;
+ * the time that a multiprocessor is busy grows with the warp, the warp and product, the row, the
+ * tall and flat steps of warps, and the load. more_waves is the share of its delay for every
+ * further chain on the same threads. error is the share that nine of ten times are off by at most,
+ * 0 where that of all groups of the dtype stands for it. */
 typedef struct mmci_model_general {
+  double error;
   double bytes, launch, more_waves;
   double delay[6], busy[6];
 } mmci_model_general;
@@ -56,6 +58,7 @@ typedef struct mmci_model_dtype {
   mmci_model_general rings;                  /* f32 */
   mmci_model_general sides;                  /* f32 and f64 */
   mmci_model_general large_sides;            /* those whose chains have MMCI_MODEL_LARGE_LANES */
+  mmci_model_general by_lane;                /* groups by lanes.cu */
   mmci_model_squares squares;                /* f32 */
   double single[5];                          /* f32 and f64: launch, round, step, row, load */
   /* For f32 and f64: launch, hand-over, product for every 32 of side with whole words where all are
@@ -114,8 +117,9 @@ double mmci_cuda_model_rings_us(const mmci_cuda_model *model, const mmci_group_l
                                 const mmci_group *chain, const mmci_rings *rings);
 double mmci_cuda_model_sides_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                                 const mmci_group *chain, const mmci_sides *sides);
-/* Returns by which share nine of ten of these times are off at most (fit_facts.py). */
-double mmci_cuda_model_sides_error(const mmci_sides *sides);
+/* Returns the constants of a kernel of sides.cu or lanes.cu. */
+const mmci_model_general *mmci_cuda_model_sides(const mmci_cuda_model *model,
+                                                const mmci_sides *sides);
 double mmci_cuda_model_single_us(const mmci_cuda_model *model, const mmci_group *chain,
                                  const mmci_single *single);
 double mmci_cuda_model_squares_us(const mmci_cuda_model *model, const mmci_group *chain);

@@ -11,7 +11,9 @@
 
 #if __CUDA_ARCH__ >= 900
 #define MMCI_ON_HOPPER(...) asm volatile(__VA_ARGS__)
+static constexpr bool MMCI_HAS_BULK_COPIES = true;
 #else
+static constexpr bool MMCI_HAS_BULK_COPIES = false;
 #define MMCI_ON_HOPPER(...) __trap()
 #endif
 
@@ -57,7 +59,8 @@ struct mmci_counted_gate {
   }
 };
 
-/* Orders what lanes read and wrote in shared memory before bulk copies to it that follow. */
+/* Orders what a lane read and wrote in shared memory before bulk copies to it and from it that
+ * follow: a copy may land before a word has been read that a lane has asked for. */
 static __device__ __forceinline__ void mmci_order_bulk_copies() {
   MMCI_ON_HOPPER("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -85,6 +88,10 @@ static __device__ __forceinline__ void mmci_await_bulk_stores() {
 }
 
 #undef MMCI_ON_HOPPER
+
+#else
+
+static constexpr bool MMCI_HAS_BULK_COPIES = true;
 
 #endif
 

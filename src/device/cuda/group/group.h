@@ -13,8 +13,9 @@
  * single takes chains of a few factors, f32 or f64, no more than multiprocessors (single.c,
  *          single.cu)
  * squares takes f32 squares of a few sizes from left to right, for large batches (squares.cu)
- * sides  takes f32 and f64 squares of sides that kernels were compiled for, without gaps, from left
- *        to right, in batches, on Hopper (sides.h, sides.c, sides.cu)
+ * sides  takes squares of sides that kernels were compiled for, without gaps, from left to right,
+ *        in batches, on Hopper: of f32 and f64 by sides.cu, small ones of any dtype by lanes.cu
+ *        (sides.h, sides.c)
  * spines takes one chain of any length, or few, their products on the whole device (spines.c,
  *          spines.cu) */
 #ifndef MMCI_CUDA_GROUP_GROUP_H
@@ -356,7 +357,7 @@ typedef struct mmci_squares {
 } mmci_squares;
 
 /* Returns the side of a batch of chains whose matrices are all squares of one side, none of them
- * transposed, without gaps, and multiplied from left to right; or 0. */
+ * transposed or conjugated, without gaps, and multiplied from left to right; or 0. */
 int64_t mmci_squares_side(const mmci_group *chain);
 /* Fills in all but the addresses. */
 void mmci_squares_fill(const mmci_group *chain, mmci_squares *out);
@@ -373,11 +374,15 @@ typedef struct mmci_sides {
   uint8_t size; /* one of the dtype's in sides.h, by number */
 } mmci_sides;
 
+enum { MMCI_LANES_SLOTS = 3 /* for factors that a warp of lanes.cu has on their way */ };
+
 /* Says what sides.h has about size number i of a dtype; false where there is no such size. */
 typedef struct mmci_sides_size {
   int side, height, width, piece, lanes, slots, units;
   bool first;
-  int chains; /* of a unit */
+  int chains;   /* of a unit */
+  bool by_lane; /* lanes.cu takes it; then a unit is a warp */
+  int number;   /* among those of the same kernel */
 } mmci_sides_size;
 bool mmci_sides_size_of(mmc_dtype dtype, int i, mmci_sides_size *out);
 
@@ -388,6 +393,10 @@ bool mmci_sides_bind(mmci_sides *sides, const void *const *operands, void *c);
 mmc_status mmci_sides_prepare(const mmci_sides *sides, mmci_error *error);
 mmc_status mmci_sides_launch(cudaStream_t stream, const mmci_group_limits *limits,
                              const mmci_sides *sides, mmci_error *error);
+/* The same for kernels by lane. */
+mmc_status mmci_lanes_prepare(mmc_dtype dtype, int number, mmci_error *error);
+mmc_status mmci_lanes_launch(cudaStream_t stream, const mmci_group_limits *limits, mmc_dtype dtype,
+                             int number, const mmci_squares *squares, mmci_error *error);
 
 /* ---- spines -----------------------------------------------------------------------------------
  */

@@ -100,7 +100,6 @@ static __device__ __forceinline__ void load_matrix(const mmci_rings_load &l, con
                    head = before < all ? before : all, body = (all - head) & ~3u;
     float *target = to + shift;
     if (lane == 0) {
-      mmci_order_bulk_copies();
       gate->expect(body * sizeof(float));
       if (body > 0) gate->copy(target + head, from + head, body * sizeof(float));
     }
@@ -169,8 +168,10 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
 #pragma unroll
             for (int j = 0; j < WIDTH; j++) sums[i][j] = 0;
           add_all_terms<Shape>(a + (r + row) * p.a_pitch, b + q + col * WORD, p, sums);
+          const bool is_read = r + Shape::ROWS >= m && q + Shape::COLS >= n;
+          if (is_read) mmci_order_bulk_copies();
           __syncwarp();
-          if (r + Shape::ROWS >= m && q + Shape::COLS >= n)
+          if (is_read)
             for (int i = 0; i < used; i++) load_next();
           const bool is_stored = WORD == 4 && is_last;
           float *to = is_stored ? static_cast<float *>(e.c) + chain * e.c_stride : places + p.to;

@@ -1,4 +1,4 @@
-/* sides.c: lays chains out for sides.cu. */
+/* sides.c: lays chains out for sides.cu and lanes.cu. */
 #include "device/cuda/group/sides.h"
 
 #include <stdint.h>
@@ -7,53 +7,95 @@
 
 enum { VECTOR_BYTES = 16, WARP = 32 };
 
+/* The fields of mmci_sides_size. */
+#define BY_LANE(side, lanes, warps, apart) \
+  {side,                                   \
+   ((side) + (lanes)-1) / (lanes),         \
+   side,                                   \
+   1,                                      \
+   lanes,                                  \
+   MMCI_LANES_SLOTS,                       \
+   warps,                                  \
+   0,                                      \
+   WARP / (lanes),                         \
+   1,                                      \
+   0},
 #define CHAINS(side, lanes, word) ((side) % 2 == 1 ? (word) : (lanes) < WARP ? 2 : 1)
 #define SIZE(word, side, height, width, piece, lanes, slots, units, first, terms) \
-  {side, height, width, piece, lanes, slots, units, first, CHAINS(side, lanes, word)},
+  {side, height, width, piece, lanes, slots, units, first, CHAINS(side, lanes, word), 0, 0},
 #define SIZE_F32(...) SIZE(4, __VA_ARGS__)
 #define SIZE_F64(...) SIZE(2, __VA_ARGS__)
-static const mmci_sides_size SIZES_F32[] = {MMCI_SIDES_F32(SIZE_F32)},
-                             SIZES_F64[] = {MMCI_SIDES_F64(SIZE_F64)};
+static const mmci_sides_size LANES_F32[] = {MMCI_LANES_F32(BY_LANE)},
+                             LANES_F64[] = {MMCI_LANES_F64(BY_LANE)},
+                             LANES_C64[] = {MMCI_LANES_C64(BY_LANE)},
+                             LANES_C128[] = {MMCI_LANES_C128(BY_LANE)},
+                             LANES_HALF[] = {MMCI_LANES_HALF(BY_LANE)},
+                             SIDES_F32[] = {MMCI_SIDES_F32(SIZE_F32)},
+                             SIDES_F64[] = {MMCI_SIDES_F64(SIZE_F64)};
+
+/* What a dtype has: kernels by lane, then others. */
+typedef struct sizes {
+  const mmci_sides_size *lanes, *sides;
+  int lanes_count, sides_count;
+} sizes;
+
+#define COUNT(x) ((int)(sizeof(x) / sizeof *(x)))
+#define LANES_ONLY(x) \
+  { .lanes = x, .lanes_count = COUNT(x) }
+static const sizes SIZES[] = {
+    [MMC_F32] = {LANES_F32, SIDES_F32, COUNT(LANES_F32), COUNT(SIDES_F32)},
+    [MMC_F64] = {LANES_F64, SIDES_F64, COUNT(LANES_F64), COUNT(SIDES_F64)},
+    [MMC_C64] = LANES_ONLY(LANES_C64),
+    [MMC_C128] = LANES_ONLY(LANES_C128),
+    [MMC_F16] = LANES_ONLY(LANES_HALF),
+    [MMC_BF16] = LANES_ONLY(LANES_HALF),
+};
 
 bool mmci_sides_size_of(mmc_dtype dtype, int i, mmci_sides_size *out) {
-  const bool is_f32 = dtype == MMC_F32;
-  const int count = is_f32             ? (int)(sizeof SIZES_F32 / sizeof *SIZES_F32)
-                    : dtype == MMC_F64 ? (int)(sizeof SIZES_F64 / sizeof *SIZES_F64)
-                                       : 0;
-  if (i < 0 || i >= count) return false;
-  *out = is_f32 ? SIZES_F32[i] : SIZES_F64[i];
+  if ((unsigned)dtype >= sizeof SIZES / sizeof *SIZES || i < 0) return false;
+  const sizes *all = &SIZES[dtype];
+  if (i >= all->lanes_count + all->sides_count) return false;
+  const bool by_lane = i < all->lanes_count;
+  const int number = by_lane ? i : i - all->lanes_count;
+  *out = by_lane ? all->lanes[number] : all->sides[number];
+  out->number = number;
   return true;
 }
 
-static int find_size(mmc_dtype dtype, int64_t side) {
-  mmci_sides_size size;
-  for (int i = 0; mmci_sides_size_of(dtype, i, &size); i++)
-    if (size.side == side) return i;
-  return -1;
+static int find_size(mmc_dtype dtype, int64_t side, mmci_sides_size *out) {
+  if ((unsigned)dtype >= sizeof SIZES / sizeof *SIZES) return -1;
+  const sizes *all = &SIZES[dtype];
+  int i = 0;
+  while (i < all->lanes_count && all->lanes[i].side != side) i++;
+  if (i == all->lanes_count)
+    while (i < all->lanes_count + all->sides_count && all->sides[i - all->lanes_count].side != side)
+      i++;
+  return mmci_sides_size_of(dtype, i, out) ? i : -1;
 }
 
-/* Matrices of odd sides are copied several at once. */
-static bool is_word_stride(mmc_dtype dtype, int64_t stride, int64_t side) {
-  const int64_t word = VECTOR_BYTES / (int64_t)mmc_dtype_size(dtype);
-  return side % 2 == 1 ? stride == side * side : stride % word == 0;
+/* Matrices of odd sides, and all that have few lanes, are copied several at once. */
+static bool is_word_stride(mmc_dtype dtype, int64_t stride, const mmci_sides_size *size) {
+  const int64_t word = VECTOR_BYTES / (int64_t)mmc_dtype_size(dtype), side = size->side;
+  return side % 2 == 1 || size->by_lane ? stride == side * side : stride % word == 0;
 }
 
 /* Says whether matrices lie as the kernel takes them. A plan asks before it is known where they
  * lie: its strides are 0, and they are thought to lie one behind the other. */
-static bool has_word_strides(const mmci_group *chain, int64_t side) {
+static bool has_word_strides(const mmci_group *chain, const mmci_sides_size *size) {
   if (chain->c_stride == 0) return true;
-  bool all = is_word_stride(chain->dtype, chain->c_stride, side);
+  bool all = is_word_stride(chain->dtype, chain->c_stride, size);
   for (int i = 0; i < chain->n; i++)
-    all = all && is_word_stride(chain->dtype, chain->forms[i].stride, side);
+    all = all && is_word_stride(chain->dtype, chain->forms[i].stride, size);
   return all;
 }
 
 bool mmci_sides_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_sides *out) {
   const int64_t side = limits->hopper ? mmci_squares_side(chain) : 0;
-  const int size = side > 0 ? find_size(chain->dtype, side) : -1;
-  if (size < 0 || !has_word_strides(chain, side)) return false;
+  mmci_sides_size size;
+  const int number = side > 0 ? find_size(chain->dtype, side, &size) : -1;
+  if (number < 0 || !has_word_strides(chain, &size)) return false;
   out->dtype = chain->dtype;
-  out->size = (uint8_t)size;
+  out->size = (uint8_t)number;
   mmci_squares_fill(chain, &out->squares);
   return true;
 }

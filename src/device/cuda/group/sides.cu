@@ -164,6 +164,7 @@ static __device__ __forceinline__ void store_results(Real *to, int64_t stride, i
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::UNITS *Shape::THREADS, 1)
     multiply_side(const __grid_constant__ mmci_squares e) {
+  if constexpr (!MMCI_HAS_BULK_COPIES) return;
   typedef typename Shape::Real Real;
   constexpr int SIDE = Shape::SIDE, AREA = Shape::AREA, CHAINS = Shape::CHAINS,
                 THREADS = Shape::THREADS, SLOTS = Shape::SLOTS, PITCH = Shape::PITCH,
@@ -251,6 +252,7 @@ __global__ void __launch_bounds__(Shape::UNITS *Shape::THREADS, 1)
 #pragma unroll
           for (int j = 0; j < WIDTH; j++) sums[i][j] = mmci_settled(sums[i][j]);
       }
+      mmci_order_bulk_copies();
       mmci_group_wait(unit, THREADS);
       if constexpr (Shape::FIRST) {
         if (is_last) load_first(at + stride);
@@ -296,12 +298,20 @@ static constexpr variant variant_of() {
 static const variant VARIANTS_F32[] = {MMCI_SIDES_F32(VARIANT_F32)},
                      VARIANTS_F64[] = {MMCI_SIDES_F64(VARIANT_F64)};
 
-static const variant *variant_for(const mmci_sides *sides) {
-  return (sides->dtype == MMC_F32 ? VARIANTS_F32 : VARIANTS_F64) + sides->size;
+static mmci_sides_size size_of(const mmci_sides *sides) {
+  mmci_sides_size size = {};
+  (void)mmci_sides_size_of(sides->dtype, sides->size, &size);
+  return size;
+}
+
+static const variant *variant_for(mmc_dtype dtype, const mmci_sides_size &size) {
+  return (dtype == MMC_F32 ? VARIANTS_F32 : VARIANTS_F64) + size.number;
 }
 
 extern "C" mmc_status mmci_sides_prepare(const mmci_sides *sides, mmci_error *error) {
-  const variant *v = variant_for(sides);
+  const mmci_sides_size size = size_of(sides);
+  if (size.by_lane) return mmci_lanes_prepare(sides->dtype, size.number, error);
+  const variant *v = variant_for(sides->dtype, size);
   MMCI_CUDA_TRY(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      v->units * v->bytes));
   return MMC_OK;
@@ -309,7 +319,10 @@ extern "C" mmc_status mmci_sides_prepare(const mmci_sides *sides, mmci_error *er
 
 extern "C" mmc_status mmci_sides_launch(cudaStream_t stream, const mmci_group_limits *limits,
                                         const mmci_sides *sides, mmci_error *error) {
-  const variant *v = variant_for(sides);
+  const mmci_sides_size size = size_of(sides);
+  if (size.by_lane)
+    return mmci_lanes_launch(stream, limits, sides->dtype, size.number, &sides->squares, error);
+  const variant *v = variant_for(sides->dtype, size);
   const int64_t all = (sides->squares.batch - 1) / v->chains + 1,
                 blocks = all < limits->multiprocessors ? all : limits->multiprocessors,
                 asked = (all - 1) / blocks + 1, units = asked < v->units ? asked : v->units;

@@ -1,4 +1,4 @@
-/* sides.h: the sides of the squares that sides.cu multiplies, and how.
+/* sides.h: the sides of the squares that sides.cu and lanes.cu multiply, and how.
  *
  * SIDE(side, height, width, piece, lanes, slots, units, first, terms): a chain has so many lanes, 4
  * across and 4 down, or 8 and 4, 8 and 8, 16 and 8, 16 and 16. A lane has height rows and width
@@ -6,15 +6,17 @@
  * chain, or two that share a warp, or four of an odd side, two in f64, whose matrices begin at no
  * whole word alone, has slots for factors; a block has so many units at most. first is 1 where the
  * first factor lies where the running product will, and the result is stored from registers; terms
- * of a sum are unrolled. What is here was the fastest of what was tried for each side on an H200.
- */
+ * of a sum are unrolled.
+ *
+ * LANES(side, lanes, warps, apart): a chain has so many lanes, which keep rows of the running
+ * product, and a block so many warps at most. apart is 1 where each matrix is copied alone, so that
+ * chains do not begin in the same banks.
+ *
+ * What is here was the fastest of what was tried for each side on an H200. */
 #ifndef MMCI_CUDA_GROUP_SIDES_H
 #define MMCI_CUDA_GROUP_SIDES_H
 
 #define MMCI_SIDES_F32(SIDE)           \
-  SIDE(13, 4, 4, 1, 16, 2, 10, 0, 8)   \
-  SIDE(14, 4, 4, 2, 16, 2, 20, 0, 8)   \
-  SIDE(15, 4, 4, 1, 16, 2, 10, 0, 8)   \
   SIDE(17, 5, 5, 1, 16, 3, 8, 0, 8)    \
   SIDE(18, 5, 5, 2, 16, 3, 16, 0, 8)   \
   SIDE(19, 5, 5, 1, 16, 2, 10, 0, 8)   \
@@ -70,8 +72,6 @@
   SIDE(128, 8, 8, 4, 256, 2, 1, 1, 16)
 
 #define MMCI_SIDES_F64(SIDE)         \
-  SIDE(9, 3, 3, 1, 16, 3, 16, 0, 8)  \
-  SIDE(10, 3, 3, 2, 16, 3, 16, 0, 8) \
   SIDE(11, 3, 3, 1, 16, 3, 16, 0, 8) \
   SIDE(12, 3, 3, 2, 16, 3, 16, 0, 8) \
   SIDE(13, 4, 4, 1, 16, 3, 16, 0, 8) \
@@ -114,5 +114,82 @@
   SIDE(52, 7, 4, 2, 128, 2, 3, 1, 8) \
   SIDE(54, 7, 4, 2, 128, 2, 3, 1, 8) \
   SIDE(56, 7, 7, 2, 64, 1, 4, 1, 8)
+
+#define MMCI_LANES_F32(LANES) \
+  LANES(2, 1, 32, 0)          \
+  LANES(3, 1, 32, 0)          \
+  LANES(5, 1, 20, 0)          \
+  LANES(6, 2, 20, 0)          \
+  LANES(7, 2, 16, 0)          \
+  LANES(9, 2, 12, 0)          \
+  LANES(10, 4, 16, 0)         \
+  LANES(11, 4, 16, 0)         \
+  LANES(12, 4, 12, 0)         \
+  LANES(13, 8, 16, 0)         \
+  LANES(14, 8, 16, 0)         \
+  LANES(15, 8, 16, 0)
+
+#define MMCI_LANES_F64(LANES) \
+  LANES(2, 1, 32, 0)          \
+  LANES(3, 1, 24, 0)          \
+  LANES(4, 4, 28, 0)          \
+  LANES(5, 2, 16, 0)          \
+  LANES(6, 2, 12, 0)          \
+  LANES(7, 4, 16, 0)          \
+  LANES(8, 4, 12, 1)          \
+  LANES(9, 8, 16, 0)          \
+  LANES(10, 8, 12, 0)
+
+#define MMCI_LANES_C64(LANES) \
+  LANES(2, 1, 32, 0)          \
+  LANES(3, 1, 24, 0)          \
+  LANES(4, 4, 28, 0)          \
+  LANES(5, 2, 16, 0)          \
+  LANES(6, 2, 12, 0)          \
+  LANES(7, 4, 16, 0)          \
+  LANES(8, 4, 12, 1)          \
+  LANES(9, 8, 16, 0)          \
+  LANES(10, 16, 16, 0)        \
+  LANES(11, 16, 16, 0)        \
+  LANES(12, 16, 12, 0)        \
+  LANES(13, 16, 16, 0)        \
+  LANES(14, 16, 12, 0)        \
+  LANES(15, 16, 16, 0)        \
+  LANES(16, 16, 12, 0)
+
+#define MMCI_LANES_C128(LANES) \
+  LANES(2, 1, 24, 0)           \
+  LANES(3, 1, 16, 0)           \
+  LANES(4, 4, 20, 0)           \
+  LANES(5, 4, 12, 0)           \
+  LANES(6, 8, 16, 0)           \
+  LANES(7, 8, 16, 0)           \
+  LANES(8, 8, 12, 1)           \
+  LANES(9, 16, 12, 0)          \
+  LANES(10, 16, 12, 0)         \
+  LANES(11, 16, 12, 0)         \
+  LANES(12, 16, 8, 0)          \
+  LANES(13, 16, 8, 0)          \
+  LANES(14, 16, 8, 0)
+
+#define MMCI_LANES_HALF(LANES) \
+  LANES(2, 1, 32, 0)           \
+  LANES(3, 1, 32, 0)           \
+  LANES(4, 1, 24, 0)           \
+  LANES(5, 2, 28, 0)           \
+  LANES(6, 2, 20, 0)           \
+  LANES(7, 2, 16, 0)           \
+  LANES(8, 4, 20, 0)           \
+  LANES(9, 2, 12, 0)           \
+  LANES(10, 2, 12, 0)          \
+  LANES(11, 4, 16, 0)          \
+  LANES(12, 4, 12, 0)          \
+  LANES(13, 4, 12, 0)          \
+  LANES(14, 8, 16, 0)          \
+  LANES(15, 4, 8, 0)           \
+  LANES(16, 8, 12, 0)          \
+  LANES(18, 8, 8, 0)           \
+  LANES(20, 8, 8, 0)           \
+  LANES(22, 8, 8, 0)
 
 #endif

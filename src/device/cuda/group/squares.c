@@ -13,7 +13,8 @@ int64_t mmci_squares_side(const mmci_group *chain) {
     return 0;
   for (int i = 0; i < chain->n; i++) {
     const mmci_form *form = &chain->forms[i];
-    if (form->trans || form->gathered || form->ld != side) return 0;
+    const bool conj = form->conj && mmci_dtype_is_complex(chain->dtype);
+    if (form->trans || conj || form->gathered || form->ld != side) return 0;
   }
   for (int s = 0; s < chain->count; s++) {
     const mmci_group_product *step = &chain->products[s];
