@@ -190,7 +190,7 @@ mmc_status mmci_offers_check_sums(const mmci_plan *plan, const mmci_opened *on,
                                   mmci_precision precision, mmci_error *error) {
   for (int32_t s = 0; s < plan->step_count; s++) {
     const mmci_gemm gemm = mmci_step_gemm(plan, on, precision, s);
-    if (gemm.whole && !on->ops->supports(on->device, &gemm))
+    if (mmci_gemm_is_whole(&gemm) && !on->ops->supports(on->device, &gemm))
       return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "precision",
                                 "'%s' has no sums of whole numbers: expected reproducible, a CPU "
                                 "or a GPU of compute capability 9.0",

@@ -127,7 +127,7 @@ static method choose_method(const mmci_gemm *gemm) {
   if (m == 0 || n == 0 || (k == 0 && gemm->accumulate)) return NOTHING;
   if (gemm->rule.semiring != MMC_PLUS_TIMES) return SEMIRING;
   if (k == 0) return ZEROS;
-  if (gemm->whole) return WHOLE;
+  if (mmci_gemm_is_whole(gemm)) return WHOLE;
   if (mmci_blas_is_reproducible(gemm)) return choose_ordered(gemm);
   if (gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16) return PANELS;
   if (mmci_dtype_is_integer(gemm->dtype))
@@ -316,7 +316,7 @@ static mmc_status multiply_one(mmci_queue *queue, const mmci_kernel *kernel, int
                              error);
   else if (kernel->multiply != NULL)
     kernel->multiply(&kernel->gemm, a, b, c);
-  else if (kernel->gemm.whole)
+  else if (mmci_gemm_is_whole(&kernel->gemm))
     return mmci_whole_gemm(&kernel->gemm, a, b, c, &queue->whole_room, &queue->room, error);
   else if (mmci_dtype_is_integer(kernel->gemm.dtype))
     return mmci_integer_gemm(&kernel->gemm, a, b, c, &queue->room, error);
@@ -517,7 +517,7 @@ static mmc_status provide_panels(mmci_queue *queue, mmci_error *error) {
 
 static bool is_by_panels(const mmci_kernel *kernel) {
   return kernel->multiply == NULL && kernel->small == NULL && kernel->semiring_threads == 0 &&
-         !kernel->gemm.whole && !mmci_dtype_is_integer(kernel->gemm.dtype);
+         !mmci_gemm_is_whole(&kernel->gemm) && !mmci_dtype_is_integer(kernel->gemm.dtype);
 }
 
 static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,

@@ -213,7 +213,7 @@ static void choose_kind(const mmci_device *device, const mmci_gemm *gemm, mmci_k
     kernel->kind = NOTHING;
   else if (gemm->k == 0)
     kernel->kind = ZEROS;
-  else if (gemm->whole)
+  else if (mmci_gemm_is_whole(gemm))
     kernel->kind = mmci_dtype_is_complex(gemm->dtype) ? FAITHFUL_COMPLEX : RESIDUES;
   else if (mmci_gemm_is_in_order(gemm))
     kernel->kind = kind_in_order(device, gemm);
@@ -250,9 +250,9 @@ static bool has_whole(const mmci_device *device, const mmci_gemm *gemm) {
 }
 
 bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
-  return has_arithmetic(gemm) && (!gemm->whole || has_whole(device, gemm)) && gemm->m >= 0 &&
-         gemm->k >= 0 && gemm->n >= 0 && gemm->a.ld >= 1 && gemm->b.ld >= 1 && gemm->ldc >= 1 &&
-         gemm->batch >= 0 && gemm->a.stride >= 0 && gemm->b.stride >= 0;
+  return has_arithmetic(gemm) && (!mmci_gemm_is_whole(gemm) || has_whole(device, gemm)) &&
+         gemm->m >= 0 && gemm->k >= 0 && gemm->n >= 0 && gemm->a.ld >= 1 && gemm->b.ld >= 1 &&
+         gemm->ldc >= 1 && gemm->batch >= 0 && gemm->a.stride >= 0 && gemm->b.stride >= 0;
 }
 
 const char *mmci_cuda_variant_name(mmc_dtype dtype, int variant) {
@@ -303,7 +303,7 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       return mmci_residues_name(gemm->dtype);
     case FAITHFUL_COMPLEX: {
       const mmci_gemm real = mmci_complex_by_real(gemm);
-      return real.dtype == MMC_F32 && !gemm->whole
+      return real.dtype == MMC_F32 && !mmci_gemm_is_whole(gemm)
                  ? mmci_emulated_name(mmci_emulated_choose(&device->properties, &real))
                  : mmci_residues_name(real.dtype);
     }
@@ -381,7 +381,7 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
   plain.variant = 0;
   choose_kind(device, &plain, &kernel);
   if (kernel.kind == RESIDUES) return mmci_residues_seconds(&plain);
-  if (kernel.kind == FAITHFUL_COMPLEX && (gemm->dtype == MMC_C128 || gemm->whole)) {
+  if (kernel.kind == FAITHFUL_COMPLEX && (gemm->dtype == MMC_C128 || mmci_gemm_is_whole(gemm))) {
     const mmci_gemm real = mmci_complex_by_real(&plain);
     return mmci_residues_seconds(&real) * (is_batch(gemm) ? (double)gemm->batch : 1);
   }
@@ -460,7 +460,7 @@ int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm) {
   mmci_kernel kernel = {.device = device};
   MMCI_CUDA_ON_ANYHOW(device);
   choose_kind(device, gemm, &kernel);
-  if (is_batch(gemm) || gemm->whole || kernel.kind < CUBLAS ||
+  if (is_batch(gemm) || mmci_gemm_is_whole(gemm) || kernel.kind < CUBLAS ||
       mmci_cuda_find_cublas(device, NULL) != MMC_OK)
     return 0;
   if (lt_find(device->cublas, &kernel, &count, NULL) != MMC_OK) count = 0;
@@ -501,7 +501,8 @@ static mmc_status prepare_residues(mmci_kernel *kernel, mmci_error *error) {
   const mmci_gemm *gemm = &kernel->gemm;
   mmc_status status = mmci_residues_prepare(gemm, 0, kernel->device->properties.multiProcessorCount,
                                             &kernel->residues, error);
-  if ((status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) || gemm->whole) return status;
+  if ((status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) || mmci_gemm_is_whole(gemm))
+    return status;
   if (gemm->dtype != MMC_F64)
     kernel->kind = gemm->rule.modulus != 0 ? MODULAR : PLAIN;
   else
@@ -534,7 +535,8 @@ static mmc_status prepare_checked(mmci_kernel *kernel, mmci_error *error) {
 static mmc_status prepare_faithful_complex(mmci_kernel *kernel, mmci_error *error) {
   mmc_status status = mmci_complex_product_prepare(kernel->device, &kernel->gemm, 0,
                                                    &kernel->complex_product, error);
-  if ((status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) || kernel->gemm.whole) return status;
+  if ((status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) || mmci_gemm_is_whole(&kernel->gemm))
+    return status;
   kernel->kind = is_batch(&kernel->gemm) ? CUBLAS_BATCH : CUBLAS;
   return MMC_OK;
 }
@@ -604,7 +606,7 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
   kernel->device = device;
   choose_kind(device, gemm, kernel);
-  if (gemm->whole && !has_whole(device, gemm))
+  if (mmci_gemm_is_whole(gemm) && !has_whole(device, gemm))
     status = mmci_fail(error, MMC_E_UNSUPPORTED,
                        "sums of whole numbers: expected a GPU of compute capability 9.0");
   if (status != MMC_OK) {
@@ -683,7 +685,7 @@ static kind kind_of_addresses(const mmci_kernel *kernel, const void *a, const vo
     return mmci_large_tile_takes(kernel->large_tile, a, b) ? ORDERED_TILES : ORDERED;
   if (kernel->kind == IN_ORDER && !mmci_in_order_takes(a, b, c))
     return mmci_cuda_element_bytes(kernel->gemm.dtype) == 2 ? ORDERED_HALF : ORDERED;
-  if (kernel->kind < CUBLAS_BATCH || kernel->gemm.whole) return kernel->kind;
+  if (kernel->kind < CUBLAS_BATCH || mmci_gemm_is_whole(&kernel->gemm)) return kernel->kind;
   if (bits % mmci_cuda_element_bytes(kernel->gemm.dtype) != 0) return PLAIN;
   if (kernel->kind == LARGE_TILE)
     return mmci_large_tile_takes(kernel->large_tile, a, b) ? LARGE_TILE : CUBLAS;
