@@ -107,8 +107,8 @@ static bool is_real(mmc_dtype dtype) {
 }
 
 bool mmci_blas_is_reproducible(const mmci_gemm *gemm) {
-  return mmci_gemm_is_in_order(gemm) && !mmci_dtype_is_integer(gemm->dtype) &&
-         gemm->rule.semiring == MMC_PLUS_TIMES;
+  return mmci_precision_is_reproducible(gemm->precision) && !mmci_gemm_is_whole(gemm) &&
+         !mmci_dtype_is_integer(gemm->dtype) && gemm->rule.semiring == MMC_PLUS_TIMES;
 }
 
 static bool has_op(bool trans, bool conj) {
@@ -117,7 +117,8 @@ static bool has_op(bool trans, bool conj) {
 
 /* Small kernels take their terms in the order of an upright product. */
 static method choose_ordered(const mmci_gemm *gemm) {
-  const bool in_order = is_real(gemm->dtype) || !gemm->turned;
+  const bool in_order =
+      (is_real(gemm->dtype) || !gemm->turned) && gemm->sums == MMCI_SUMS_CHAIN;
   return in_order && mmci_small_loops_can() && mmci_small_pays(gemm) ? SMALL : ORDERED;
 }
 
@@ -286,7 +287,7 @@ bool mmci_blas_is_serial(const mmci_gemm *gemm) {
     case MATRIX_MATRIX:
       return terms <= (is_real(gemm->dtype) ? SERIAL_GEMM : SERIAL_COMPLEX_GEMM);
     case ORDERED:
-      return terms <= SERIAL_GEMM;
+      return gemm->sums == MMCI_SUMS_PIECES ? mmci_ordered_is_short(gemm) : terms <= SERIAL_GEMM;
     default:
       return true;
   }
