@@ -117,8 +117,7 @@ static bool has_op(bool trans, bool conj) {
 
 /* Small kernels take their terms in the order of an upright product. */
 static method choose_ordered(const mmci_gemm *gemm) {
-  const bool in_order =
-      (is_real(gemm->dtype) || !gemm->turned) && gemm->sums == MMCI_SUMS_CHAIN;
+  const bool in_order = (is_real(gemm->dtype) || !gemm->turned) && gemm->sums == MMCI_SUMS_CHAIN;
   return in_order && mmci_small_loops_can() && mmci_small_pays(gemm) ? SMALL : ORDERED;
 }
 
@@ -659,7 +658,9 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
     case SMALL:
       return mmci_blas_is_reproducible(gemm) ? "small in order" : "libxsmm";
     case ORDERED:
-      return mmci_dtype_is_integer(gemm->dtype) ? "words" : "in order";
+      return mmci_dtype_is_integer(gemm->dtype) ? "words"
+             : gemm->sums == MMCI_SUMS_PIECES   ? "in pieces"
+                                                : "in order";
     case DIRECT:
     case LOOPS:
     case METHOD_COUNT:

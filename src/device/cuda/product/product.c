@@ -8,7 +8,8 @@
  * emulated.c as variant 0, f64 ones and integers to residues.c, reproducible ones to ordered.cu and
  * ordered_complex.cu, or where they are large to whole tiles of large_tile.h, which add up in the
  * same order, as kernels for groups do, those of few elements, batches too, to thin.cu, those of 16
- * bits and few terms to outer.cu, and batches of vectors to vectors.cu.
+ * bits and few terms to outer.cu, and batches of vectors to vectors.cu. Long reproducible products
+ * go to pieces.c.
  * Products over semirings go to semiring.cu. What cuBLAS cannot say goes to plain.cu.
  */
 #include <inttypes.h>
@@ -28,6 +29,7 @@
 #include "device/cuda/product/large_tile.h"
 #include "device/cuda/product/lt.h"
 #include "device/cuda/product/ordered_complex.h"
+#include "device/cuda/product/pieces.h"
 #include "device/cuda/product/sliced_k.h"
 #include "device/cuda/product/thin.h"
 #include "device/cuda/residues/residues.h"
@@ -52,6 +54,7 @@ typedef enum kind {
   ORDERED_COMPLEX,
   ORDERED_HALF,
   IN_ORDER,
+  IN_PIECES,
   GROUP,
   CUBLAS_BATCH,
   CUBLAS,
@@ -93,6 +96,7 @@ struct mmci_kernel {
   mmci_large_tile *large_tile;           /* LARGE_TILE, ORDERED_TILES */
   mmci_sliced_k sliced_k;                /* SLICED_K */
   mmci_in_order *in_order;               /* IN_ORDER */
+  mmci_long_product *long_product;       /* IN_PIECES */
   mmci_group_kernel *group;              /* GROUP */
   mmci_complex_product *complex_product; /* ORDERED_COMPLEX, FAITHFUL_COMPLEX */
 };
@@ -215,6 +219,8 @@ static void choose_kind(const mmci_device *device, const mmci_gemm *gemm, mmci_k
     kernel->kind = ZEROS;
   else if (mmci_gemm_is_whole(gemm))
     kernel->kind = mmci_dtype_is_complex(gemm->dtype) ? FAITHFUL_COMPLEX : RESIDUES;
+  else if (gemm->sums == MMCI_SUMS_PIECES)
+    kernel->kind = IN_PIECES;
   else if (mmci_gemm_is_in_order(gemm))
     kernel->kind = kind_in_order(device, gemm);
   else if (gemm->a.gathered || gemm->b.gathered ||
@@ -292,6 +298,8 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
     case ORDERED_HALF:
     case IN_ORDER:
       return "in order";
+    case IN_PIECES:
+      return "in pieces";
     case GROUP: {
       mmci_cuda_alone x;
       mmci_cuda_make_alone(gemm, &x);
@@ -375,6 +383,20 @@ static double in_order_seconds(const mmci_device *device, const mmci_gemm *gemm,
          LAUNCH_S + bytes / BYTES_PER_S;
 }
 
+/* Returns the seconds of a long product: those of its pieces, as a batch, and of adding them. */
+static double pieces_seconds(const mmci_device *device, const mmci_gemm *gemm) {
+  static const double LAUNCH_S = 3e-6, BYTES_PER_S = 3e12;
+  const double pieces = ceil((double)gemm->k / MMCI_PIECE_TERMS);
+  const mmci_gemm batch = mmci_pieces_as_batch(gemm, MMCI_PIECE_TERMS, (int64_t)pieces);
+  const bool by_loops = is_batch(gemm) || mmci_cuda_element_bytes(gemm->dtype) == 2;
+  const size_t size = mmci_cuda_element_bytes(gemm->dtype);
+  const double bytes = (double)gemm->m * (double)gemm->n * (double)batch.batch *
+                       (double)(size == 2 ? sizeof(float) : size);
+  const double each_s =
+      by_loops ? loops_seconds(device, &batch) : in_order_seconds(device, &batch, ORDERED);
+  return each_s + LAUNCH_S + bytes / BYTES_PER_S;
+}
+
 double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gemm) {
   mmci_kernel kernel = {0};
   mmci_gemm plain = *gemm;
@@ -385,6 +407,7 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
     const mmci_gemm real = mmci_complex_by_real(&plain);
     return mmci_residues_seconds(&real) * (is_batch(gemm) ? (double)gemm->batch : 1);
   }
+  if (kernel.kind == IN_PIECES) return pieces_seconds(device, &plain);
   if (kernel.kind == SEMIRING) {
     const mmci_cuda_semiring_room room = {.processors = device->properties.multiProcessorCount,
                                           .bytes = mmci_cuda_workspace_bytes(device)};
@@ -618,6 +641,9 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   if (kernel->kind == RESIDUES) status = prepare_residues(kernel, error);
   if (kernel->kind == CHECKED) status = prepare_checked(kernel, error);
   if (kernel->kind == GROUP) status = prepare_group(kernel, error);
+  if (kernel->kind == IN_PIECES)
+    status = mmci_long_product_prepare(device, gemm, mmci_cuda_workspace_bytes(device),
+                                       &kernel->long_product, error);
   if (kernel->kind == FAITHFUL_COMPLEX) status = prepare_faithful_complex(kernel, error);
   if (is_ordered(kernel->kind)) status = prepare_in_order(kernel, error);
   if (status == MMC_OK && (kernel->kind == ORDERED_TILES || kernel->kind == ORDERED_COMPLEX))
@@ -643,6 +669,7 @@ void mmci_cuda_release(mmci_kernel *kernel) {
   MMCI_CUDA_ON_ANYHOW(kernel->device);
   mmci_large_tile_release(kernel->large_tile);
   mmci_in_order_release(kernel->in_order);
+  mmci_long_product_release(kernel->long_product);
   mmci_cuda_chain_release(kernel->group);
   mmci_complex_product_release(kernel->complex_product);
   mmci_lt_destroy(kernel->device->cublas, &kernel->lt);
@@ -765,6 +792,10 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
     }
     case IN_ORDER:
       return mmci_in_order_enqueue(queue->stream, kernel->in_order, a, b, c, error);
+    case IN_PIECES: {
+      const mmci_piece_room room = {queue->workspace, queue->workspace_bytes};
+      return mmci_long_product_enqueue(kernel->long_product, queue->stream, &room, a, b, c, error);
+    }
     case ORDERED_COMPLEX:
     case FAITHFUL_COMPLEX:
       return mmci_complex_product_enqueue(kernel->complex_product, queue->stream, a, b, c, error);
