@@ -97,6 +97,11 @@ mmc_status mmci_cuda_add_pieces(cudaStream_t stream, const mmci_gemm *gemm,
                                 const mmci_piece_range *range, const void *parts, void *sums,
                                 void *c, mmci_error *error);
 
+/* Computes the same as mmci_cuda_ordered_half(), but for rounding; results are f32, which are not
+ * settled. */
+mmc_status mmci_cuda_ordered_half_sums(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
+                                       const void *b, float *c, mmci_error *error);
+
 /* Lets zeros of real products that were computed in order be +0, and NaN the positive quiet one. */
 mmc_status mmci_cuda_settle(cudaStream_t stream, const mmci_gemm *gemm, void *c, mmci_error *error);
 

@@ -101,7 +101,7 @@ uint64_t mmci_complex_product_bytes(const struct cudaDeviceProp *device, const m
 
 static mmc_status prepare_in_order(mmci_complex_product *x, mmci_device *device, int shape,
                                    mmci_error *error) {
-  mmc_status status = mmci_in_order_prepare(device, &x->real, &x->in_order, error);
+  mmc_status status = mmci_in_order_prepare(device, &x->real, false, &x->in_order, error);
   return status == MMC_E_UNSUPPORTED
              ? mmci_large_tile_prepare(&device->properties, &x->real, shape, &x->large, error)
              : status;

@@ -382,6 +382,20 @@ extern "C" mmc_status mmci_cuda_ordered_half(cudaStream_t stream, const mmci_gem
                                  : launch<mmci_f16_element>(stream, s, a, b, to, error);
 }
 
+static mmc_status launch_sums(cudaStream_t stream, const mmci_gemm *gemm, const mmci_spans &spans,
+                              const void *a, const void *b, float *c, mmci_error *error) {
+  const HalfShape s = shape_of(gemm, spans, a, b, c);
+  if (s.tiles == 0) return MMC_OK;
+  return gemm->dtype == MMC_BF16 ? launch<mmci_bf16_element>(stream, s, a, b, c, error)
+                                 : launch<mmci_f16_element>(stream, s, a, b, c, error);
+}
+
+extern "C" mmc_status mmci_cuda_ordered_half_sums(cudaStream_t stream, const mmci_gemm *gemm,
+                                                  const void *a, const void *b, float *c,
+                                                  mmci_error *error) {
+  return launch_sums(stream, gemm, mmci_all_terms(gemm->k), a, b, c, error);
+}
+
 extern "C" mmc_status mmci_cuda_ordered_half_pieces(cudaStream_t stream, const mmci_gemm *gemm,
                                                     const mmci_piece_range *range, const void *a,
                                                     const void *b, float *parts,
@@ -390,8 +404,6 @@ extern "C" mmc_status mmci_cuda_ordered_half_pieces(cudaStream_t stream, const m
   piece.ldc = gemm->n;
   piece.c_stride = gemm->m * gemm->n;
   piece.accumulate = false;
-  const HalfShape s = shape_of(&piece, {range->first, range->count, MMCI_PIECE_TERMS}, a, b, parts);
-  if (s.tiles == 0) return MMC_OK;
-  return gemm->dtype == MMC_BF16 ? launch<mmci_bf16_element>(stream, s, a, b, parts, error)
-                                 : launch<mmci_f16_element>(stream, s, a, b, parts, error);
+  return launch_sums(stream, &piece, {range->first, range->count, MMCI_PIECE_TERMS}, a, b, parts,
+                     error);
 }

@@ -10,6 +10,8 @@
 #include "device/cuda/product/in_order.h"
 #include "device/cuda/product/piece_loops.h"
 
+enum { AMPERE = 8 };
+
 /* Full pieces of one real product are cuBLASLt's, a round of them at a time, where it has an
  * algorithm that adds up in order: those of rounds, and those of the last one, which are fewer. */
 struct mmci_long_product {
@@ -22,22 +24,22 @@ struct mmci_long_product {
 
 static bool may_be_in_order(const mmci_gemm *gemm, int64_t count) {
   const mmci_gemm batch = mmci_pieces_as_batch(gemm, MMCI_PIECE_TERMS, count);
-  return count > 0 && gemm->batch <= 1 && mmci_cuda_element_bytes(gemm->dtype) != 2 &&
-         mmci_in_order_pays(&batch);
+  return count > 0 && gemm->batch <= 1 && mmci_in_order_pays(&batch);
 }
 
 /* Leaves *out NULL where loops compute the pieces. */
 static mmc_status prepare_pieces(mmci_device *device, const mmci_gemm *gemm, int64_t count,
                                  mmci_in_order **out, mmci_error *error) {
-  if (!may_be_in_order(gemm, count)) return MMC_OK;
+  const bool is_half = mmci_cuda_element_bytes(gemm->dtype) == 2;
+  if (!may_be_in_order(gemm, count) || (is_half && device->properties.major < AMPERE))
+    return MMC_OK;
   const mmci_gemm batch = mmci_pieces_as_batch(gemm, MMCI_PIECE_TERMS, count);
-  const mmc_status status = mmci_in_order_prepare(device, &batch, out, error);
+  const mmc_status status = mmci_in_order_prepare(device, &batch, true, out, error);
   return status == MMC_E_NOMEM || status == MMC_E_UNSUPPORTED ? MMC_OK : status;
 }
 
 mmc_status mmci_long_product_prepare(mmci_device *device, const mmci_gemm *gemm, size_t bytes,
                                      mmci_long_product **out, mmci_error *error) {
-  enum { AMPERE = 8 };
   const mmci_piece_rounds rounds = mmci_piece_rounds_of(gemm, bytes);
   if (rounds.at_once == 0)
     return mmci_fail(error, MMC_E_UNSUPPORTED, "sums in pieces: expected up to %d elements",
@@ -75,7 +77,7 @@ static mmc_status compute_parts(const void *user, cudaStream_t stream, const mmc
   const mmci_in_order *by = count == x->rounds.at_once ? x->full
                             : count == x->rest_count   ? x->rest
                                                        : NULL;
-  const size_t size = mmci_cuda_element_bytes(gemm->dtype);
+  const size_t size = mmci_cuda_element_bytes(gemm->dtype), each = size == 2 ? sizeof(float) : size;
   const char *first_a = mmci_piece_of_a(gemm, range->first, a),
              *first_b = mmci_piece_of_b(gemm, range->first, b);
   if (by == NULL || !mmci_in_order_takes(first_a, first_b, parts))
@@ -84,7 +86,7 @@ static mmc_status compute_parts(const void *user, cudaStream_t stream, const mmc
   if (status != MMC_OK || count == range->count) return status;
   const mmci_piece_range last = {range->first + count, range->count - count};
   return mmci_loops_compute_parts(&x->has_tensors, stream, gemm, &last, a, b,
-                                  (char *)parts + (size_t)(count * gemm->m * gemm->n) * size,
+                                  (char *)parts + (size_t)(count * gemm->m * gemm->n) * each,
                                   error);
 }
 

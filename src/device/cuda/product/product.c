@@ -388,7 +388,7 @@ static double pieces_seconds(const mmci_device *device, const mmci_gemm *gemm) {
   static const double LAUNCH_S = 3e-6, BYTES_PER_S = 3e12;
   const double pieces = ceil((double)gemm->k / MMCI_PIECE_TERMS);
   const mmci_gemm batch = mmci_pieces_as_batch(gemm, MMCI_PIECE_TERMS, (int64_t)pieces);
-  const bool by_loops = is_batch(gemm) || mmci_cuda_element_bytes(gemm->dtype) == 2;
+  const bool by_loops = is_batch(gemm);
   const size_t size = mmci_cuda_element_bytes(gemm->dtype);
   const double bytes = (double)gemm->m * (double)gemm->n * (double)batch.batch *
                        (double)(size == 2 ? sizeof(float) : size);
@@ -469,8 +469,9 @@ static mmc_status lt_find(const mmci_cublas *cublas, mmci_kernel *kernel, int *c
                                .reductions = mmci_cuda_element_bytes(kernel->gemm.dtype) == 2
                                                  ? (uint32_t)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
                                                  : (uint32_t)CUBLASLT_REDUCTION_SCHEME_MASK};
-  mmc_status status = mmci_lt_describe(cublas, kernel->arithmetic, &kernel->gemm, &kernel->a,
-                                       &kernel->b, &kernel->c, &kernel->lt, error);
+  mmc_status status =
+      mmci_lt_describe(cublas, kernel->arithmetic, &kernel->gemm, &kernel->a, &kernel->b,
+                       &kernel->c, kernel->arithmetic->type, &kernel->lt, error);
   if (status == MMC_OK)
     status = mmci_lt_propose(cublas, &kernel->lt, &terms, results, count, error);
   if (status == MMC_OK && variant > 0 && variant <= *count)
@@ -568,7 +569,7 @@ static mmc_status prepare_faithful_complex(mmci_kernel *kernel, mmci_error *erro
  * without memory to find out, the kernel stays as it is. */
 static mmc_status prepare_by_cublas(mmci_kernel *kernel, mmci_error *error) {
   mmc_status status =
-      mmci_in_order_prepare(kernel->device, &kernel->gemm, &kernel->in_order, error);
+      mmci_in_order_prepare(kernel->device, &kernel->gemm, false, &kernel->in_order, error);
   if (status == MMC_OK) kernel->kind = IN_ORDER;
   return status == MMC_E_NOMEM || status == MMC_E_UNSUPPORTED ? MMC_OK : status;
 }
