@@ -116,24 +116,39 @@ static char *place_of(const dots *x, const operand *from, int64_t line, int64_t 
   return (char *)from->data + (line * from->line + term * from->term) * (int64_t)x->element;
 }
 
+/* Widens so many numbers of 16 bits. */
+static void widen(mmc_dtype dtype, const void *of, int64_t count, float *to) {
+  const uint16_t *from = of;
+  if (dtype == MMC_F16)
+    for (int64_t e = 0; e < count; e++) to[e] = mmci_f16_to_f32(from[e]);
+  else
+    for (int64_t e = 0; e < count; e++) to[e] = mmci_bf16_to_f32(from[e]);
+}
+
 /* Finds `terms` terms of `each` neighbouring reals of every lane's piece from `first` on. What is
- * not there is zeros, in spare, which has room for twice as many terms. */
+ * not there is zeros, in spare, which has room for twice as many terms, or for those of all lanes
+ * where they are widened. */
 static void find_lanes(const dots *x, const operand *from, int64_t line, int64_t first,
                        int64_t begin, int64_t terms, int64_t each, char *spare,
                        const void *lanes[LANES]) {
   const size_t bytes = (size_t)(terms * each) * x->real;
+  const bool is_half = x->element == 2;
   const char *zeros = NULL;
   char *free_place = spare;
   for (int l = 0; l < x->lanes; l++) {
     const int64_t there = terms_there(x, first + l, begin, terms);
     const size_t part = (size_t)(there * each) * x->real;
-    if (there == terms) {
-      lanes[l] = place_of(x, from, line, first + l, begin);
+    const char *own = place_of(x, from, line, first + l, begin);
+    if (there == terms && !is_half) {
+      lanes[l] = own;
     } else if (there == 0 && zeros != NULL) {
       lanes[l] = zeros;
     } else {
-      memset(free_place, 0, bytes);
-      if (there > 0) memcpy(free_place, place_of(x, from, line, first + l, begin), part);
+      memset(free_place + part, 0, bytes - part);
+      if (there > 0 && is_half)
+        widen(x->dtype, own, there * each, (float *)(void *)free_place);
+      else if (there > 0)
+        memcpy(free_place, own, part);
       lanes[l] = free_place;
       if (there == 0) zeros = free_place;
       free_place += bytes;
@@ -186,11 +201,6 @@ static lattice pack(const dots *x, const operand *from, int64_t line, int64_t li
   const int parts = x->parts;
   lattice at = {lines * parts, 1, lines};
   const size_t vector = (size_t)x->lanes * x->real;
-  if (x->element == 2) {
-    (x->dtype == MMC_F16 ? pack_any_f16 : pack_any_bf16)(x, from, line, lines, first, begin, terms,
-                                                         to);
-    return at;
-  }
   if (from->term == 1) {
     for (int64_t i = 0; i < lines; i++)
       pack_flat(x, from, line + i, first, begin, terms, parts, lines, to + (size_t)i * vector,
@@ -199,8 +209,10 @@ static lattice pack(const dots *x, const operand *from, int64_t line, int64_t li
     at = (lattice){lines * parts, parts, 1};
     pack_flat(x, from, line, first, begin, terms, lines * parts, 1, to, spare);
   } else {
-    (x->real == sizeof(double) ? pack_any_f64 : pack_any_f32)(x, from, line, lines, first, begin,
-                                                              terms, to);
+    const bool is_f16 = x->dtype == MMC_F16, is_half = x->element == 2;
+    (is_half                     ? is_f16 ? pack_any_f16 : pack_any_bf16
+     : x->real == sizeof(double) ? pack_any_f64
+                                 : pack_any_f32)(x, from, line, lines, first, begin, terms, to);
   }
   if (parts == 2 && from->conj)
     for (int64_t t = 0; t < terms; t++)
@@ -231,7 +243,7 @@ static size_t room_bytes(const dots *x) {
 /* Says whether the product is one element, of lines whose terms lie side by side: then its pieces
  * are not packed. */
 static bool is_dot(const dots *x) {
-  return x->m == 1 && x->n == 1 && x->a.term == 1 && x->b.term == 1 && x->element != 2 &&
+  return x->m == 1 && x->n == 1 && x->a.term == 1 && x->b.term == 1 &&
          (x->parts == 2 ? x->by->complex_dot : x->by->real_dot) != NULL;
 }
 
@@ -259,7 +271,7 @@ static const char *compute(const dots *x, int64_t first, int64_t col, int64_t co
   char *a = room, *b = a + lines_bytes(x, x->m), *sums = b + lines_bytes(x, cols_of(x)),
        *spare = sums + sums_bytes(x);
   const size_t vector = (size_t)x->lanes * x->real;
-  const int64_t chunk = is_dot(x) ? DOT_CHUNK : chunk_of(x),
+  const int64_t chunk = is_dot(x) && x->element != 2 ? DOT_CHUNK : chunk_of(x),
                 end = terms_there(x, first, 0, MMCI_PIECE_TERMS);
   memset(sums, 0, sums_bytes(x));
   for (int64_t begin = 0; begin < end; begin += chunk) {
