@@ -19,7 +19,7 @@ extern "C" {
 #include "base/half.h"
 #include "device/cuda/product/ordered_complex.h"
 #include "device/cuda/product/outer.h"
-#include "device/cuda/product/pieces.h"
+#include "device/cuda/product/piece_loops.h"
 #include "device/cuda/product/vectors.h"
 #include "device/ref/ref_integer.h"
 #include "device/ref/ref_ordered.h"
@@ -517,6 +517,11 @@ static void try_pieces(uint64_t seed) {
   g.n = 1 + random_below(&random, random_below(&random, 4) == 0 ? 70 : 9);
   g.k = TERMS[random_below(&random, 6)];
   g.batch = 1 + random_below(&random, 3);
+  if (random_below(&random, 25) == 0) { /* so many tiles that they are larger */
+    g.m = 130 + random_below(&random, 20);
+    g.n = 130 + random_below(&random, 20);
+    g.batch = 3;
+  }
   g.a = random_form(&random, g.m, g.k);
   g.b = random_form(&random, g.k, g.n);
   g.a.gathered = random_below(&random, 4) == 0;
@@ -557,8 +562,9 @@ static void try_pieces(uint64_t seed) {
   std::vector<uint64_t> memory(bytes / 8 + 3, ~UINT64_C(0));
   const size_t shift = (uintptr_t)memory.data() % 16 == 0 ? 0 : 1;
   const mmci_piece_room room = {memory.data() + shift, bytes};
-  const bool right = mmci_long_product_by_loops(nullptr, &g, has_tensors, &room, a.data(g.a),
-                                                b.data(g.b), c.at(0, plain), &error) == MMC_OK;
+  const mmci_piece_way way = {mmci_loops_compute_parts, &has_tensors};
+  const bool right = mmci_piece_rounds_enqueue(nullptr, &g, &way, &room, a.data(g.a), b.data(g.b),
+                                               c.at(0, plain), &error) == MMC_OK;
   expect(right && c.bytes == expected && memory.back() == ~UINT64_C(0), "a long product", g.dtype,
          g.m, g.k, g.n, seed);
 }

@@ -98,10 +98,3 @@ mmc_status mmci_piece_rounds_enqueue(cudaStream_t stream, const mmci_gemm *gemm,
   }
   return status;
 }
-
-mmc_status mmci_long_product_by_loops(cudaStream_t stream, const mmci_gemm *gemm, bool has_tensors,
-                                      const mmci_piece_room *room, const void *a, const void *b,
-                                      void *c, mmci_error *error) {
-  const mmci_piece_way way = {mmci_loops_compute_parts, &has_tensors};
-  return mmci_piece_rounds_enqueue(stream, gemm, &way, room, a, b, c, error);
-}

@@ -42,9 +42,4 @@ mmc_status mmci_long_product_enqueue(const mmci_long_product *product, cudaStrea
                                      const mmci_piece_room *room, const void *a, const void *b,
                                      void *c, mmci_error *error);
 
-/* Multiplies by loops alone. */
-mmc_status mmci_long_product_by_loops(cudaStream_t stream, const mmci_gemm *gemm, bool has_tensors,
-                                      const mmci_piece_room *room, const void *a, const void *b,
-                                      void *c, mmci_error *error);
-
 #endif
