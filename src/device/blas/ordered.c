@@ -169,16 +169,26 @@ enum { AHEAD = 8 };
     }                                                                                  \
   }
 
+/* Elements are read as they lie: side by side, or line by line. */
 #define PACK_COMPLEX(name, type)                                                     \
   static void name(const void *of, int64_t step, int64_t next, int count, int width, \
                    int64_t depth, bool conj, void *to_memory) {                      \
-    const type *from = of;                                                           \
+    const type *from = of, sign = conj ? -1 : 1;                                     \
     type *to = to_memory;                                                            \
-    for (int i = 0; i < width; i++)                                                  \
+    if (count < width) memset(to, 0, (size_t)(2 * width * depth) * sizeof *to);      \
+    if (step == 1) {                                                                 \
+      for (int64_t p = 0; p < depth; p++, from += 2 * next, to += 2 * width)         \
+        for (int i = 0; i < count; i++) {                                            \
+          to[i] = from[2 * i];                                                       \
+          to[width + i] = sign * from[2 * i + 1];                                    \
+        }                                                                            \
+      return;                                                                        \
+    }                                                                                \
+    for (int i = 0; i < count; i++)                                                  \
       for (int64_t p = 0; p < depth; p++) {                                          \
         const type *z = from + 2 * (i * step + p * next);                            \
-        to[2 * p * width + i] = i < count ? z[0] : 0;                                \
-        to[(2 * p + 1) * width + i] = i >= count ? 0 : conj ? -z[1] : z[1];          \
+        to[2 * p * width + i] = z[0];                                                \
+        to[(2 * p + 1) * width + i] = sign * z[1];                                   \
       }                                                                              \
   }
 
