@@ -377,7 +377,7 @@ void mmci_ordered_dots_small(const mmci_gemm *gemm, const void *a, const void *b
            ELEMENTS * 2 * VECTOR_BYTES
   };
   _Alignas(LINE_BYTES) char room[ROOM];
-  char all[ELEMENTS * 2 * sizeof(double)];
+  _Alignas(LINE_BYTES) char all[ELEMENTS * 2 * sizeof(double)] = {0};
   const dots x = dots_of(gemm, a, b, c);
   for (int64_t col = 0; col < x.n; col += COLS) {
     const int64_t cols = least(COLS, x.n - col);
@@ -424,7 +424,7 @@ bool mmci_ordered_dots(const mmci_gemm *gemm, int threads, const void *a, const 
   const dots x = dots_of(gemm, a, b, c);
   const int64_t groups = groups_of(&x), units = groups * blocks_of(&x);
   sharing s = {.dots = &x, .room = room};
-  char all[ELEMENTS * 2 * sizeof(double)];
+  _Alignas(LINE_BYTES) char all[ELEMENTS * 2 * sizeof(double)] = {0};
   s.sums = s.room + aligned(room_bytes(&x)) * (size_t)threads;
   mmci_share(threads, units, compute_shared, &s);
   if (atomic_load(&s.stopped)) return false;
