@@ -11,10 +11,11 @@ typedef enum mmci_precision {
   MMCI_FAITHFUL, /* other arithmetic is allowed where it is no less accurate */
   MMCI_FAST,     /* less accurate arithmetic is allowed: TF32 for f32 and c64 */
   /* Each element is one chain of fused multiply-adds from the first k to the last, beginning with
-   * +0 or what it is added to, in the dtype, of f16 and bf16 in f32. Of complex elements the real
-   * part takes Re a Re b, then - Im a Im b, the imaginary part Re a Im b, then Im a Re b, where a
-   * and b are the left and the right operand of the chain. Zeros are +0, and NaN is the positive
-   * quiet one without a payload. */
+   * +0 or what it is added to, in the dtype, of f16 and bf16 in f32, or, of a product with few
+   * elements and many terms, the sum of several such chains, as mmci_sums says. Of complex elements
+   * the real part takes Re a Re b, then - Im a Im b, the imaginary part Re a Im b, then Im a Re b,
+   * where a and b are the left and the right operand of the chain. Zeros are +0, and NaN is the
+   * positive quiet one without a payload. */
   MMCI_REPRODUCIBLE,
   /* Large products are sums of whole numbers, as device/whole/whole.h says, no less accurate than
    * native ones unless rows of A grow along k where columns of B shrink; all others are as

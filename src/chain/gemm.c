@@ -32,8 +32,20 @@ bool mmci_gemm_pays_whole(const mmci_gemm *gemm) {
          mmci_gemm_mkn(gemm) * (double)(parts * parts) >= (is_single ? LEAST_SINGLE : LEAST_DOUBLE);
 }
 
+/* Says whether a reproducible product of floating point has few elements and many terms. */
+static bool is_long(const mmci_gemm *gemm) {
+  return mmci_precision_is_reproducible(gemm->precision) && !mmci_dtype_is_integer(gemm->dtype) &&
+         gemm->rule.semiring == MMC_PLUS_TIMES && gemm->k >= MMCI_LONG_TERMS &&
+         (gemm->n == 0 || gemm->m <= MMCI_LONG_ELEMENTS / gemm->n);
+}
+
 void mmci_gemm_choose_sums(mmci_gemm *gemm) {
-  gemm->whole = gemm->precision == MMCI_REPRODUCIBLE_FAITHFUL && mmci_gemm_pays_whole(gemm);
+  const bool whole = gemm->precision == MMCI_REPRODUCIBLE_FAITHFUL && mmci_gemm_pays_whole(gemm);
+  gemm->sums = whole ? MMCI_SUMS_WHOLE : is_long(gemm) ? MMCI_SUMS_PIECES : MMCI_SUMS_CHAIN;
+}
+
+bool mmci_gemm_keeps_k(const mmci_gemm *gemm) {
+  return gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16 || gemm->sums != MMCI_SUMS_CHAIN;
 }
 
 bool mmci_form_op(const mmci_form *form, mmc_op *out) {

@@ -31,6 +31,20 @@ typedef struct mmci_rule {
   double tolerance;
 } mmci_rule;
 
+/* How the sums of a product of MMCI_REPRODUCIBLE or MMCI_REPRODUCIBLE_FAITHFUL are defined; sums of
+ * other precisions have MMCI_SUMS_CHAIN, which says nothing about them. */
+typedef enum mmci_sums {
+  MMCI_SUMS_CHAIN, /* each is one chain of fused multiply-adds, which goes on from what is in C */
+  /* k is cut into pieces of MMCI_PIECE_TERMS terms, the last of which may have fewer. Each piece is
+   * one chain of fused multiply-adds from +0; pieces are added up in order, first to last, of f16
+   * and bf16 in f32; then the sum is added to C, where it is, and rounded to the dtype. */
+  MMCI_SUMS_PIECES,
+  MMCI_SUMS_WHOLE /* they are of whole numbers, as device/whole/whole.h says */
+} mmci_sums;
+
+/* A product whose sums are in pieces is long: it has so many terms, and up to so many elements. */
+enum { MMCI_PIECE_TERMS = 1024, MMCI_LONG_TERMS = 4096, MMCI_LONG_ELEMENTS = 1 << 18 };
+
 /* C = A B, or C += A B when accumulate. C is m x n, row-major; A is m x k, B is k x n; all sizes
  * are >= 0. It may be a batch of such products, whose results do not overlap. */
 typedef struct mmci_gemm {
@@ -44,9 +58,7 @@ typedef struct mmci_gemm {
   /* C is a transposed product of the chain: A is its right operand, B its left one. Only sums of
    * complex elements that are to have the same bits either way depend on it. */
   bool turned;
-  /* Of MMCI_REPRODUCIBLE_FAITHFUL: its sums are of whole numbers, as are those of all the product
-   * of the chain that it is a piece of. */
-  bool whole;
+  mmci_sums sums; /* those of the product of the chain that it is, or is a part of */
   mmci_rule rule; /* zeros where numbers are added and multiplied */
   int variant;    /* 0 is the device's own choice; 1 to variants() are others for the same result;
                      prepare returns E_UNSUPPORTED where there is no such variant */
@@ -80,16 +92,22 @@ static inline double mmci_gemm_error_bound(const mmci_gemm *gemm) {
   return gemm->dtype == MMC_BF16 ? sum + 0x1p-8 * (1 + sum) : sum;
 }
 
-/* Says whether each element is to be one chain of fused multiply-adds, as MMCI_REPRODUCIBLE says.
- */
+/* Says whether each element is to be one chain of fused multiply-adds. */
 static inline bool mmci_gemm_is_in_order(const mmci_gemm *gemm) {
-  return mmci_precision_is_reproducible(gemm->precision) && !gemm->whole;
+  return mmci_precision_is_reproducible(gemm->precision) && gemm->sums == MMCI_SUMS_CHAIN;
 }
+static inline bool mmci_gemm_is_whole(const mmci_gemm *gemm) {
+  return gemm->sums == MMCI_SUMS_WHOLE;
+}
+/* Says whether sums must not be cut along k, since their bits would depend on the cut: those of
+ * 16-bit elements are rounded to them at every cut, others are not chains that go on. */
+bool mmci_gemm_keeps_k(const mmci_gemm *gemm);
 /* Says whether a product of a chain whose precision is MMCI_REPRODUCIBLE_FAITHFUL has sums of whole
  * numbers: it is large, so that they take less time than others on tensor cores. Whether it does is
  * part of what its bits are, so it depends on its dtype, rule and sizes alone. */
 bool mmci_gemm_pays_whole(const mmci_gemm *gemm);
-/* Sets `whole` of a product of a chain by that. */
+/* Sets `sums` of a product of a chain: of whole numbers by that, or in pieces where the product is
+ * long, by its dtype, rule and sizes alone. */
 void mmci_gemm_choose_sums(mmci_gemm *gemm);
 
 /* Returns the form of an operand that is rows x cols after its op, without gaps. */

@@ -30,8 +30,8 @@ double mmci_group_mkn(const mmci_group *group) {
   return mkn * (double)group->batch;
 }
 
-bool mmci_group_has_whole(const mmci_group *group) {
-  bool any = false;
+bool mmci_group_is_chains(const mmci_group *group) {
+  bool all = true;
   for (int32_t s = 0; s < group->count; s++) {
     const mmci_group_product *p = &group->products[s];
     mmci_gemm gemm = {.dtype = group->dtype,
@@ -41,9 +41,9 @@ bool mmci_group_has_whole(const mmci_group *group) {
                       .k = p->k,
                       .n = p->n};
     mmci_gemm_choose_sums(&gemm);
-    any = any || gemm.whole;
+    all = all && gemm.sums == MMCI_SUMS_CHAIN;
   }
-  return any;
+  return all;
 }
 
 mmci_group *mmci_group_copy(const mmci_group *group) {

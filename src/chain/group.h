@@ -30,8 +30,8 @@ typedef struct mmci_group {
 
 /* Returns the product of a group that has only one. */
 mmci_gemm mmci_group_gemm(const mmci_group *group);
-/* Says whether a product of the group has sums of whole numbers, which groups have not. */
-bool mmci_group_has_whole(const mmci_group *group);
+/* Says whether all sums of the group are chains; groups have no others. */
+bool mmci_group_is_chains(const mmci_group *group);
 /* Returns the multiplications of all products of the batch, rounded. */
 double mmci_group_mkn(const mmci_group *group);
 

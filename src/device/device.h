@@ -15,7 +15,7 @@
 #include "chain/tree_node.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 26
+#define MMCI_DEVICE_ABI 27
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -175,7 +175,7 @@ typedef struct mmci_device_ops {
                 mmci_facts *out);
 
   /* Products (optional, all or none). supports says what the device can do, never what it should;
-   * of sums of whole numbers, which have bits of their own, that it has them.
+   * of sums that are no chains, as mmci_sums says, which have bits of their own, that it has them.
    * prepare may allocate; enqueue and sync must not,
    * but for room that a queue keeps, of which enqueue may find that it needs more. C is written
    * whole (zeros when k is 0) and is read only to accumulate. Operands do not overlap C. */

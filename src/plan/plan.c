@@ -67,11 +67,17 @@ void mmci_plan_destroy(mmci_plan *plan) {
   mmci_plan_energy_destroy(plan->energy);
 }
 
-bool mmci_plan_keeps_k(const mmci_plan *plan) {
+bool mmci_plan_keeps_k(const mmci_plan *plan, int64_t m, int64_t k, int64_t n) {
   mmci_precision precision;
   if (mmci_precision_read(plan->precision, &precision, NULL) != MMC_OK) return false;
-  return precision == MMCI_REPRODUCIBLE_FAITHFUL ||
-         (precision == MMCI_REPRODUCIBLE && mmc_dtype_size(plan->chain->dtype) == 2);
+  mmci_gemm gemm = {.dtype = plan->chain->dtype,
+                    .precision = precision,
+                    .rule = plan->chain->rule,
+                    .m = m,
+                    .k = k,
+                    .n = n};
+  mmci_gemm_choose_sums(&gemm);
+  return mmci_precision_is_reproducible(precision) && mmci_gemm_keeps_k(&gemm);
 }
 
 mmc_status mmci_plan_ranges(const mmci_plan *plan, mmci_range **out, mmci_error *error) {

@@ -177,9 +177,9 @@ static inline const int32_t *mmci_plan_reads(const mmci_plan *plan, const mmci_p
   return group != NULL ? group->operands : &step->left;
 }
 
-/* Says whether sums of the plan's products must not be cut: their bits would depend on the cut
- * where what is summed up so far is rounded to 16 bits, or to the dtype after exact sums. */
-bool mmci_plan_keeps_k(const mmci_plan *plan);
+/* Says whether sums of such a product of the plan must not be cut along k, because it is
+ * reproducible and mmci_gemm_keeps_k() says so. */
+bool mmci_plan_keeps_k(const mmci_plan *plan, int64_t m, int64_t k, int64_t n);
 
 /* Writes every step's mmci_plan_range() to an array that the caller frees. Returns E_NOMEM. */
 mmc_status mmci_plan_ranges(const mmci_plan *plan, mmci_range **out, mmci_error *error);

@@ -90,7 +90,8 @@ static mmc_status check_panels(const mmci_plan *plan, uint64_t memory_bytes, mmc
   for (int32_t s = 0; s < plan->step_count; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     mmci_panels panels;
-    if (mmci_panels_choose(step->m, step->k, step->n, size, mmci_plan_keeps_k(plan), memory_bytes,
+    if (mmci_panels_choose(step->m, step->k, step->n, size,
+                           mmci_plan_keeps_k(plan, step->m, step->k, step->n), memory_bytes,
                            &panels))
       continue;
     uint64_t least = mmci_panels_bytes(&panels, size);

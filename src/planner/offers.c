@@ -190,11 +190,17 @@ mmc_status mmci_offers_check_sums(const mmci_plan *plan, const mmci_opened *on,
                                   mmci_precision precision, mmci_error *error) {
   for (int32_t s = 0; s < plan->step_count; s++) {
     const mmci_gemm gemm = mmci_step_gemm(plan, on, precision, s);
-    if (gemm.whole && !on->ops->supports(on->device, &gemm))
-      return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "precision",
-                                "'%s' has no sums of whole numbers: expected reproducible, a CPU "
-                                "or a GPU of compute capability 9.0",
-                                on->name);
+    if (gemm.sums == MMCI_SUMS_CHAIN || on->ops->supports(on->device, &gemm)) continue;
+    if (gemm.sums == MMCI_SUMS_PIECES)
+      return mmci_fail_argument(
+          error, MMC_E_UNSUPPORTED, "precision",
+          "'%s' has no sums in pieces, which reproducible products of so many "
+          "terms have",
+          on->name);
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "precision",
+                              "'%s' has no sums of whole numbers: expected reproducible, a CPU "
+                              "or a GPU of compute capability 9.0",
+                              on->name);
   }
   return MMC_OK;
 }

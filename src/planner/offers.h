@@ -130,7 +130,7 @@ mmc_status mmci_plan_by_kernel(mmci_plan *plan, const struct mmci_opened *on,
  * in pieces, that of the plain call. Returns E_NOMEM. */
 mmc_status mmci_plan_name_kernels(mmci_plan *plan, const struct mmci_opened *on,
                                   mmci_precision precision, mmci_error *error);
-/* Fails with E_UNSUPPORTED where a product has sums of whole numbers and the device has none. */
+/* Fails with E_UNSUPPORTED where the device does not have the sums of a product. */
 mmc_status mmci_offers_check_sums(const mmci_plan *plan, const struct mmci_opened *on,
                                   mmci_precision precision, mmci_error *error);
 /* Returns what an element of the product is off by at most, as a tolerance of its rule. */

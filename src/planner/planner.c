@@ -325,7 +325,7 @@ mmc_status mmci_planner_plan(const mmci_objective *objective, const mmc_chain *c
   if (status == MMC_OK) status = plan_both(objective, device, &p, error);
   mmci_tree_destroy(&p.given);
   if (status != MMC_OK) return status;
-  if (p.precision == MMCI_REPRODUCIBLE_FAITHFUL)
+  if (mmci_precision_is_reproducible(p.precision))
     status = mmci_offers_check_sums(&p.plan, on, p.precision, error);
   if (status != MMC_OK) {
     mmci_plan_destroy(&p.plan);

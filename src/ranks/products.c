@@ -46,6 +46,7 @@ mmc_status mmci_products_multiply(const mmci_products *products, const mmci_how 
                                   void *c, mmci_error *error) {
   mmci_gemm gemm = {.dtype = how->dtype,
                     .precision = how->precision,
+                    .sums = how->sums,
                     .m = m,
                     .k = k,
                     .n = n,

@@ -28,6 +28,7 @@ typedef struct mmci_how {
   mmc_dtype dtype;
   mmci_precision precision; /* MMCI_NATIVE, MMCI_REPRODUCIBLE */
   bool replaces;            /* by the device, where it knows a faster way */
+  mmci_sums sums;           /* those of the product that this is a piece of */
 } mmci_how;
 
 /* Multiplies on this rank alone, as in mmci_team_ops. Returns: E_UNSUPPORTED, E_NOMEM, E_DEVICE,

@@ -351,9 +351,16 @@ static mmc_status take_operand(const walker *w, int64_t number, const mmci_layou
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Multiplies what this rank has; with nothing to add, the result is zeros. */
-static mmc_status multiply_here(const walker *w, int64_t m, int64_t k, int64_t n,
-                                const mmci_local *a, const mmci_local *b, void *c,
+/* Returns how sums of a product are defined, whatever pieces ranks have of it. */
+static mmci_sums sums_of(const walker *w, mmci_precision precision, const mmci_ranks_product *x) {
+  mmci_gemm gemm = {.dtype = w->dtype, .precision = precision, .m = x->m, .k = x->k, .n = x->n};
+  mmci_gemm_choose_sums(&gemm);
+  return gemm.sums;
+}
+
+/* Multiplies what this rank has of the product x; with nothing to add, the result is zeros. */
+static mmc_status multiply_here(const walker *w, const mmci_ranks_product *x, int64_t m, int64_t k,
+                                int64_t n, const mmci_local *a, const mmci_local *b, void *c,
                                 mmci_error *error) {
   if (m == 0 || n == 0 || w->rehearses) return MMC_OK;
   if (k == 0) {
@@ -362,8 +369,9 @@ static mmc_status multiply_here(const walker *w, int64_t m, int64_t k, int64_t n
   }
   const mmci_ranks_problem *p = w->walk->problem;
   /* What the device holds besides is not counted, so it is left alone under a limit. */
-  const mmci_how how = {w->dtype, p->reproducible ? MMCI_REPRODUCIBLE : MMCI_NATIVE,
-                        p->rates.replaces && w->walk->pool->keeps};
+  const mmci_precision precision = p->reproducible ? MMCI_REPRODUCIBLE : MMCI_NATIVE;
+  const mmci_how how = {w->dtype, precision, p->rates.replaces && w->walk->pool->keeps,
+                        sums_of(w, precision, x)};
   return mmci_products_multiply(w->walk->products, &how, m, k, n, a, b, c, error);
 }
 
@@ -415,7 +423,7 @@ static mmc_status by_inner(const walker *w, const mmci_way *way, const mmci_rank
   if (status == MMC_OK && part.cols > 0) status = make_block(w, &largest, &packed, error);
   if (status == MMC_OK) status = make_block(w, &out->piece, &arrived, error);
   if (status == MMC_OK && part.cols > 0)
-    status = multiply_here(w, x->m, part.cols, x->n, &a->local, &b->local, partial.data, error);
+    status = multiply_here(w, x, x->m, part.cols, x->n, &a->local, &b->local, partial.data, error);
   status = agree(w, status, error);
   if (status == MMC_OK && x->m > 0 && x->n > 0)
     status = reduce(w, &partial, part.cols > 0, &way->left, &way->result, x->m, x->k, x->n, out,
@@ -510,8 +518,8 @@ static mmc_status by_grid(const walker *w, const mmci_way *way, const mmci_ranks
   if (status == MMC_OK) {
     const mmci_local left = {row.data, x->k, false}, right = {col.data, out->piece.cols, false};
     if (out->piece.rows > 0)
-      status =
-          multiply_here(w, out->piece.rows, x->k, out->piece.cols, &left, &right, out->data, error);
+      status = multiply_here(w, x, out->piece.rows, x->k, out->piece.cols, &left, &right, out->data,
+                             error);
   }
   give_bytes(w->walk->pool, row.data);
   give_bytes(w->walk->pool, col.data);
@@ -523,8 +531,8 @@ static mmc_status multiply_step(const walker *w, const mmci_way *way, const mmci
                                 mmci_error *error) {
   if (way->algorithm == MMCI_BY_INNER) return by_inner(w, way, x, a, b, out, error);
   if (way->algorithm == MMCI_BY_GRID) return by_grid(w, way, x, a, b, out, error);
-  return multiply_here(w, out->piece.rows, x->k, out->piece.cols, &a->local, &b->local, out->data,
-                       error);
+  return multiply_here(w, x, out->piece.rows, x->k, out->piece.cols, &a->local, &b->local,
+                       out->data, error);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */

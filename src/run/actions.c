@@ -111,7 +111,7 @@ bool mmci_gemm_same(const mmci_gemm *x, const mmci_gemm *y) {
   return x->dtype == y->dtype && x->precision == y->precision && x->m == y->m && x->k == y->k &&
          x->n == y->n && same_form(&x->a, &y->a) && same_form(&x->b, &y->b) && x->ldc == y->ldc &&
          x->c_stride == y->c_stride && x->batch == y->batch && x->accumulate == y->accumulate &&
-         x->turned == y->turned && x->whole == y->whole && x->variant == y->variant &&
+         x->turned == y->turned && x->sums == y->sums && x->variant == y->variant &&
          x->rule.modulus == y->rule.modulus && x->rule.checked == y->rule.checked &&
          x->rule.semiring == y->rule.semiring && x->rule.tolerance == y->rule.tolerance;
 }

@@ -163,12 +163,6 @@ static int64_t bytes_from_host(const mmci_resident *r, int32_t number) {
   return chain->dims[number] * chain->dims[number + 1] * (int64_t)mmc_dtype_size(chain->dtype);
 }
 
-/* Says whether sums may not be cut along k: those of 16-bit elements would be rounded at every
- * piece, and those of whole numbers are exact up to their end. */
-static bool keeps_k(const mmci_gemm *gemm) {
-  return gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16 || gemm->whole;
-}
-
 /* Chooses k when both operands come for this step alone, because then it can begin soonest. */
 static mmci_axis choose_cut(const mmci_resident *r, int32_t s) {
   const mmci_action *x = &r->actions->actions[s];
@@ -177,7 +171,7 @@ static mmci_axis choose_cut(const mmci_resident *r, int32_t s) {
   bool goes = s == r->actions->count - 1 && r->staging.result_on_host;
   int64_t a = bytes_from_host(r, x->a_number), b = bytes_from_host(r, x->b_number);
   int64_t c = goes ? g->m * g->n * (int64_t)mmc_dtype_size(g->dtype) : 0;
-  if (!goes && a >= cut_least_bytes && b >= cut_least_bytes && !keeps_k(g) &&
+  if (!goes && a >= cut_least_bytes && b >= cut_least_bytes && !mmci_gemm_keeps_k(g) &&
       mmci_plan_is_tree(r->actions->plan) && !r->staging.factors[x->a_number].shared &&
       !r->staging.factors[x->b_number].shared && g->k >= 2 * CUT_LEAST_LENGTH)
     return MMCI_AXIS_K;

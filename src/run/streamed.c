@@ -57,8 +57,8 @@ struct mmci_streamed {
 static mmc_status choose_panels(const mmci_streamed *x, int64_t m, int64_t k, int64_t n,
                                 mmci_panels *out, mmci_error *error) {
   const mmci_plan *plan = x->actions->plan;
-  if (mmci_panels_choose(m, k, n, mmc_dtype_size(plan->chain->dtype), mmci_plan_keeps_k(plan),
-                         plan->device_bytes, out))
+  if (mmci_panels_choose(m, k, n, mmc_dtype_size(plan->chain->dtype),
+                         mmci_plan_keeps_k(plan, m, k, n), plan->device_bytes, out))
     return MMC_OK;
   return mmci_fail_argument(error, MMC_E_MEMORY_LIMIT, "device memory",
                             "no panel of a product fits");

@@ -78,7 +78,7 @@ static void try_one(const subject *on, mmc_dtype dtype, const int64_t *size, fai
   const int64_t m = size[0], k = size[1], n = size[2];
   const int forms = mmci_dtype_is_complex(dtype) ? 4 : 2, gap = (int)random_below(random, 3);
   mmci_gemm gemm = mmci_gemm_tight(dtype, MMCI_REPRODUCIBLE_FAITHFUL, m, k, n, MMC_OP_N, MMC_OP_N);
-  gemm.whole = true;
+  gemm.sums = MMCI_SUMS_WHOLE;
   gemm.a = form_of((int)random_below(random, forms), m, k, gap);
   gemm.b = form_of((int)random_below(random, forms), k, n, 2 * gap);
   gemm.batch = random_below(random, 4) == 0 ? 3 : 1;
@@ -146,7 +146,7 @@ static void test_turned(const subject *on) {
     mmci_error error = {0};
     mmci_gemm gemm =
         mmci_gemm_tight(dtype, MMCI_REPRODUCIBLE_FAITHFUL, M, K, N, MMC_OP_N, MMC_OP_N);
-    gemm.whole = true;
+    gemm.sums = MMCI_SUMS_WHOLE;
     const bool has_left = device_stack_create(&left, on, dtype, M, K, 1, gemm.a, 0);
     const bool has_right = device_stack_create(&right, on, dtype, K, N, 1, gemm.b, 0);
     if (expect(has_left && has_right, "memory")) {
@@ -158,7 +158,8 @@ static void test_turned(const subject *on) {
       mmci_gemm other =
           mmci_gemm_tight(dtype, MMCI_REPRODUCIBLE_FAITHFUL, N, K, M, MMC_OP_T, MMC_OP_T);
       other.a.conj = other.b.conj = false;
-      other.whole = other.turned = true;
+      other.sums = MMCI_SUMS_WHOLE;
+      other.turned = true;
       expect_ok(mmci_ref_whole(&other, b, a, turned, &error), &error, "turned");
       bool same = true;
       for (size_t i = 0; i < M; i++)
@@ -232,7 +233,7 @@ static void errors_of(mmc_dtype dtype, int64_t k, faithful_data data, uint64_t *
     element_write(dtype, a + at * size, (element){faithful_draw(data, random), 0});
     element_write(dtype, b + at * size, (element){faithful_draw(data, random), 0});
   }
-  gemm.whole = true;
+  gemm.sums = MMCI_SUMS_WHOLE;
   expect_ok(mmci_ref_whole(&gemm, a, b, c, &error), &error, "whole numbers");
   for (int i = 0; i < SIDE; i++)
     for (int j = 0; j < SIDE; j++) {

@@ -19,6 +19,7 @@ extern "C" {
 #include "base/half.h"
 #include "device/cuda/product/ordered_complex.h"
 #include "device/cuda/product/outer.h"
+#include "device/cuda/product/piece_loops.h"
 #include "device/cuda/product/vectors.h"
 #include "device/ref/ref_integer.h"
 #include "device/ref/ref_ordered.h"
@@ -467,7 +468,8 @@ struct Stack {
   }
 };
 
-/* Computes a product of 16 bits as tensor cores do: 16 exact products at a time to a sum in f32. */
+/* Computes a product of 16 bits as tensor cores do: 16 exact products at a time to a sum in f32, or
+ * to that of a piece, which is added to those before it. */
 static void sum_by_sixteens(const mmci_gemm &g, const void *a, const void *b, unsigned char *c) {
   enum { STEP = 16, BYTES = 2 };
   const bool is_f16 = g.dtype == MMC_F16;
@@ -477,19 +479,94 @@ static void sum_by_sixteens(const mmci_gemm &g, const void *a, const void *b, un
   for (int64_t r = 0; r < g.m; r++)
     for (int64_t q = 0; q < g.n; q++) {
       unsigned char *to = c + (r * g.ldc + q) * BYTES;
-      float sum = g.accumulate ? (float)read(to, 0) : 0;
+      const bool in_pieces = g.sums == MMCI_SUMS_PIECES;
+      const float before = g.accumulate ? (float)read(to, 0) : 0;
+      float sum = in_pieces ? 0 : before, total = 0;
       for (int64_t k = 0; k < g.k; k += STEP) {
+        if (in_pieces && k > 0 && k % MMCI_PIECE_TERMS == 0) {
+          total = k == MMCI_PIECE_TERMS ? sum : total + sum;
+          sum = 0;
+        }
         double all = sum;
         for (int64_t d = k; d < k + STEP && d < g.k; d++)
           all += read(a, g.a.trans ? d * g.a.ld + r : r * g.a.ld + d) *
                  read(b, g.b.trans ? q * g.b.ld + d : d * g.b.ld + q);
         sum = (float)all;
       }
+      if (in_pieces) sum = total + sum;
+      if (in_pieces && g.accumulate) sum = before + sum;
       uint16_t bits = is_f16 ? mmci_f16_round(sum) : mmci_bf16_round(sum);
       if (sum != sum) bits = is_f16 ? 0x7e00 : 0x7fc0;
       if ((bits & 0x7fff) == 0) bits = 0;
       memcpy(to, &bits, BYTES);
     }
+}
+
+/* Long products and batches have the bits of their definition, however many of their pieces are
+ * there at a time; those of 16 bits by tensor cores and by loops. */
+static void try_pieces(uint64_t seed) {
+  static const int64_t TERMS[] = {4096, 4097, 5120, 5121, 6000, 4111};
+  static const double ODD[] = {0.0, -0.0, 1e-310, -1e-41, 3e38, -1e300, 1, INFINITY, NAN};
+  static const mmc_dtype TYPES[] = {MMC_F32, MMC_F64, MMC_C64, MMC_C128, MMC_F16, MMC_BF16};
+  uint64_t random = seed;
+  mmci_gemm g = {};
+  mmci_error error = {};
+  g.dtype = TYPES[random_below(&random, 6)];
+  g.precision = MMCI_REPRODUCIBLE;
+  g.m = 1 + random_below(&random, random_below(&random, 4) == 0 ? 70 : 9);
+  g.n = 1 + random_below(&random, random_below(&random, 4) == 0 ? 70 : 9);
+  g.k = TERMS[random_below(&random, 6)];
+  g.batch = 1 + random_below(&random, 3);
+  if (random_below(&random, 25) == 0) { /* so many tiles that they are larger */
+    g.m = 130 + random_below(&random, 20);
+    g.n = 130 + random_below(&random, 20);
+    g.batch = 3;
+  }
+  g.a = random_form(&random, g.m, g.k);
+  g.b = random_form(&random, g.k, g.n);
+  g.a.gathered = random_below(&random, 4) == 0;
+  g.b.gathered = random_below(&random, 4) == 0;
+  g.ldc = g.n + random_below(&random, 5);
+  g.accumulate = random_below(&random, 3) == 0;
+  g.turned = random_below(&random, 2) == 0;
+  g.sums = MMCI_SUMS_PIECES;
+  mmci_form plain = {};
+  plain.ld = g.ldc;
+  Stack a(g.dtype, g.m, g.k, g.batch, &g.a, &random), b(g.dtype, g.k, g.n, g.batch, &g.b, &random),
+      c(g.dtype, g.m, g.n, g.batch, &plain, &random);
+  g.c_stride = plain.stride;
+  const size_t size = dtype_facts[g.dtype].size;
+  for (int64_t t = random_below(&random, 3) * random_below(&random, 8); t > 0; t--) {
+    const int64_t row = random_below(&random, g.m), col = random_below(&random, g.k);
+    const element odd = {ODD[random_below(&random, 9)], ODD[random_below(&random, 9)]};
+    element_write(g.dtype,
+                  a.at(random_below(&random, g.batch), g.a) +
+                      (size_t)(g.a.trans ? col * g.a.ld + row : row * g.a.ld + col) * size,
+                  odd);
+  }
+  const bool has_tensors = size == 2 && random_below(&random, 2) == 0;
+  std::vector<unsigned char> expected = c.bytes;
+  mmci_gemm one = g;
+  one.batch = 1;
+  one.a.gathered = one.b.gathered = false;
+  for (int64_t i = 0; i < g.batch; i++) {
+    unsigned char *to = expected.data() + (c.at(i, plain) - c.bytes.data());
+    if (has_tensors)
+      sum_by_sixteens(one, a.matrix(i, g.a), b.matrix(i, g.b), to);
+    else
+      mmci_ref_ordered(&one, a.matrix(i, g.a), b.matrix(i, g.b), to);
+  }
+  /* Room for the sums and one part at least. */
+  const size_t each = (size_t)(g.m * g.n) * (size == 2 ? 4 : size);
+  const size_t bytes = 2 * each + 256 + each * (size_t)random_below(&random, 20);
+  std::vector<uint64_t> memory(bytes / 8 + 3, ~UINT64_C(0));
+  const size_t shift = (uintptr_t)memory.data() % 16 == 0 ? 0 : 1;
+  const mmci_piece_room room = {memory.data() + shift, bytes};
+  const mmci_piece_way way = {mmci_loops_compute_parts, &has_tensors};
+  const bool right = mmci_piece_rounds_enqueue(nullptr, &g, &way, &room, a.data(g.a), b.data(g.b),
+                                               c.at(0, plain), &error) == MMC_OK;
+  expect(right && c.bytes == expected && memory.back() == ~UINT64_C(0), "a long product", g.dtype,
+         g.m, g.k, g.n, seed);
 }
 
 static int tiles_taken[MMCI_ORDERED_COMPLEX_TILES];
@@ -676,6 +753,7 @@ int main(int argc, char **argv) {
     try_integers(seed + (uint64_t)t);
     try_ordered(seed + (uint64_t)t);
     try_ordered_stacks(seed + (uint64_t)t);
+    if (t % 6 == 0) try_pieces(seed + (uint64_t)t);
     try_settle(seed + (uint64_t)t);
     try_checked(seed + (uint64_t)t);
     try_copy(seed + (uint64_t)t);

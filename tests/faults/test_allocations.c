@@ -143,7 +143,7 @@ static mmc_status whole_numbers(const char *device, mmc_dtype dtype) {
   mmci_kernel *kernel = NULL;
   mmci_gemm gemm =
       mmci_gemm_tight(dtype, MMCI_REPRODUCIBLE_FAITHFUL, SIDE, SIDE, SIDE, MMC_OP_N, MMC_OP_N);
-  gemm.whole = true;
+  gemm.sums = MMCI_SUMS_WHOLE;
   for (int i = 0; i < 2 * SIDE * SIDE; i++) numbers[i] = i == 5 ? (double)NAN : i % 7 - 2.5;
   TRY(mmci_registry_create("", &registry, &error), registry, mmci_registry);
   status = mmci_registry_open(registry, device, &on, &error);

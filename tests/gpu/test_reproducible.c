@@ -149,6 +149,7 @@ static void try_product(const target *on, mmci_queue *queue, mmci_gemm gemm, int
   mmci_error error = {0};
   mmci_kernel *kernel = NULL;
   gemm.precision = MMCI_REPRODUCIBLE;
+  mmci_gemm_choose_sums(&gemm);
   bool fine =
       make(on, gemm.dtype, gemm.m, gemm.k, batch, random_below(random, 2), gap, random, &a) &&
       make(on, gemm.dtype, gemm.k, gemm.n, batch, random_below(random, 2), gap, random, &b) &&
@@ -349,6 +350,38 @@ static void try_chains(const target *on, mmci_queue *queue, uint64_t *random) {
     }
 }
 
+/* Long products: dots, rows, few elements, as many as are long at most, whose pieces come in
+ * rounds, a last piece of one term, and batches. */
+static void try_long(const target *on, mmci_queue *queue, uint64_t *random) {
+  static const mmc_dtype dtypes[] = {MMC_F32, MMC_F64, MMC_C64, MMC_C128, MMC_F16, MMC_BF16};
+  static const int64_t sizes[][4] = {{1, 100000, 1, 1},  {64, 20000, 64, 1},   {16, 8192, 16, 1},
+                                     {3, 50000, 5, 1},   {500, 10000, 500, 1}, {512, 20481, 512, 1},
+                                     {1, 4096, 4000, 1}, {300, 4097, 1, 1},    {8, 4096, 8, 200},
+                                     {1, 8192, 1, 3000}, {128, 5120, 256, 12}, {64, 16384, 64, 3}};
+  enum { SIZES = sizeof sizes / sizeof *sizes, SMALL_SIZES = 4 };
+  for (int t = 0; t < 6 * (on->small ? SMALL_SIZES : SIZES); t++) {
+    const int64_t *size = sizes[t / 6];
+    mmci_gemm gemm = {.dtype = dtypes[t % 6],
+                      .m = size[0],
+                      .k = size[1],
+                      .n = size[2],
+                      .batch = size[3],
+                      .accumulate = random_below(random, 4) == 0,
+                      .turned = random_below(random, 2) == 0};
+    try_product(on, queue, gemm, 4, random);
+  }
+  for (int t = 0; t < (on->small ? 6 : 60); t++) {
+    mmci_gemm gemm = {.dtype = dtypes[t % 6],
+                      .m = 1 + random_below(random, 300),
+                      .k = 4096 + random_below(random, 6000),
+                      .n = 1 + random_below(random, 300),
+                      .batch = random_below(random, 3) == 0 ? 1 + random_below(random, 5) : 1,
+                      .accumulate = random_below(random, 4) == 0,
+                      .turned = random_below(random, 2) == 0};
+    try_product(on, queue, gemm, 3, random);
+  }
+}
+
 static void tests(const target *on) {
   static const mmc_dtype dtypes[] = {MMC_F32, MMC_F64, MMC_C64, MMC_C128, MMC_F16, MMC_BF16};
   mmci_queue *queue = NULL;
@@ -394,6 +427,7 @@ static void tests(const target *on) {
         .batch = random_below(&random, 3) == 0 ? 2 + random_below(&random, 6) : 1};
     try_product(on, queue, gemm, 3, &random);
   }
+  try_long(on, queue, &random);
   try_chains(on, queue, &random);
   on->ops->queue_close(queue);
 }

@@ -33,7 +33,7 @@ static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision pre
 
 static bool supports(const mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
-  return gemm->dtype == MMC_F64 && gemm->batch <= 1 && !gemm->whole;
+  return gemm->dtype == MMC_F64 && gemm->batch <= 1 && gemm->sums == MMCI_SUMS_CHAIN;
 }
 
 static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm) {

@@ -1,7 +1,8 @@
 /* test_reproducible.c: products of precision "reproducible" have the bits of a definition in plain
  * loops, however they are computed: on both devices of the host, by any number of threads, alone
  * or in a batch, in groups or one by one, for any objective, however matrices lie, by a plan that
- * was saved. Factors have zeros of both signs, denormal and huge numbers, infinities and NaN. */
+ * was saved; long products, whose sums are in pieces, too. Factors have zeros of both signs,
+ * denormal and huge numbers, infinities and NaN. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,6 +88,15 @@ static void write_order(uint64_t *random, int first, int last, char *order) {
   strcat(order, ")");
 }
 
+/* Lets sums of a product be in pieces, or nearly so. Its neighbours are short, so that plain loops
+ * are done soon. */
+static void make_long(uint64_t *random, problem *p) {
+  static const int64_t terms[] = {4095, 4096, 4097, 5121, 6500, 20000};
+  if (p->n > 4) p->n = 4;
+  for (int i = 0; i <= p->n; i++) p->dims[i] = 1 + random_below(random, i % 2 == 0 ? 9 : 4);
+  p->dims[1 + random_below(random, p->n - 1)] = terms[random_below(random, 6)];
+}
+
 static void make_problem(uint64_t *random, problem *p) {
   static const mmc_dtype dtypes[] = {MMC_F32, MMC_F64, MMC_C64, MMC_C128, MMC_F16, MMC_BF16};
   static const int64_t limits[] = {2, 9, 20, 40, 70, 160};
@@ -97,6 +107,7 @@ static void make_problem(uint64_t *random, problem *p) {
   for (int i = 0; i <= p->n; i++)
     p->dims[i] = random_below(random, 6) == 0 ? 1 : 1 + random_below(random, limit);
   if (random_below(random, 30) == 0) p->dims[random_below(random, p->n + 1)] = 0;
+  if (random_below(random, 6) == 0) make_long(random, p);
   for (int i = 0; i < p->n; i++) {
     p->values[i] = malloc(bytes_of(p, p->dims[i], p->dims[i + 1]) + 1);
     assert_non_null(p->values[i]);
@@ -351,6 +362,41 @@ static void sums_are_chains(void **state) {
   mmc_context_destroy(context);
 }
 
+/* A product with few elements and many terms adds up chains of 1024 terms. */
+static void long_sums_are_in_pieces(void **state) {
+  (void)state;
+  enum { M = 3, K = 4096 + 1024 + 1, N = 2, PIECE = 1024 };
+  uint64_t random = seed + 2;
+  mmc_context *context = open_context();
+  problem p = {.dtype = MMC_F64, .n = 2, .dims = {M, K, N}, .order = "(A1 A2)"};
+  for (int i = 0; i < 2; i++) {
+    p.values[i] = malloc(bytes_of(&p, p.dims[i], p.dims[i + 1]));
+    assert_non_null(p.values[i]);
+    fill(p.dtype, p.dims[i] * p.dims[i + 1], 1, &random, p.values[i]);
+  }
+  double result[M * N];
+  const configuration how = {
+      .device = has_blas(context) ? "blas" : "ref", .objective = "flops", .batch = 1, .threads = 2};
+  compute(context, &p, &how, &random, (unsigned char *)result);
+  for (int r = 0; r < M; r++)
+    for (int c = 0; c < N; c++) {
+      double sum = 0;
+      for (int first = 0; first < K; first += PIECE) {
+        double piece = 0;
+        for (int k = first; k < first + PIECE && k < K; k++) {
+          double a, b;
+          memcpy(&a, p.values[0] + sizeof a * (size_t)(r * K + k), sizeof a);
+          memcpy(&b, p.values[1] + sizeof b * (size_t)(k * N + c), sizeof b);
+          piece = fma(a, b, piece);
+        }
+        sum += piece;
+      }
+      assert_true(result[r * N + c] == sum);
+    }
+  for (int i = 0; i < 2; i++) free(p.values[i]);
+  mmc_context_destroy(context);
+}
+
 /* ---- what cannot be -------------------------------------------------------------------------- */
 
 static void refuses_inverses_and_tuning(void **state) {
@@ -381,6 +427,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(same_bits_in_all_configurations),
       cmocka_unit_test(sums_are_chains),
+      cmocka_unit_test(long_sums_are_in_pieces),
       cmocka_unit_test(refuses_inverses_and_tuning),
   };
   return cmocka_run_group_tests_name("reproducible", tests, NULL, NULL);

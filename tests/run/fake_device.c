@@ -490,6 +490,8 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   if (is_to_fail(device)) return fail(error, MMC_E_DEVICE, "prepare");
   bool fine = gemm->m >= 0 && gemm->k >= 0 && gemm->n >= 0 && gemm->a.ld >= 1 && gemm->b.ld >= 1 &&
               gemm->ldc >= 1 && gemm->batch >= 0;
+  /* A long product stays as long as it is. */
+  fine = fine && (gemm->sums == MMCI_SUMS_CHAIN || gemm->k >= MMCI_LONG_TERMS);
   if (gemm->batch <= 1)
     fine = fine && gemm->a.stride == 0 && gemm->b.stride == 0 && gemm->c_stride == 0 &&
            !gemm->a.gathered && !gemm->b.gathered;

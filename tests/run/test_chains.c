@@ -34,6 +34,7 @@ typedef struct bench {
   mmci_recipe recipes[FACTORS_MAX];
   bool cuts;    /* large matrices cross the bus in pieces */
   bool scratch; /* products hold memory of their own */
+  mmci_precision precision;
   mmci_scratch_user user;
   mmci_plan_machine machine;
 } bench;
@@ -65,7 +66,7 @@ static void cut_steps(bench *b) {
 static void start_run(bench *b) {
   mmci_error error;
   mmc_status status =
-      mmci_run_create(&b->plan, fake_ops(b->device), b->device, MMCI_NATIVE, &b->run, &error);
+      mmci_run_create(&b->plan, fake_ops(b->device), b->device, b->precision, &b->run, &error);
   if (status != MMC_OK) fail_msg("seed %llu: %s", (unsigned long long)b->seed, error.text);
 }
 
@@ -313,6 +314,38 @@ static void in_whole_panels(void **state) {
   }
 }
 
+/* Panels of reproducible products with many terms are never cut along k, which the fake device
+ * watches. */
+static void long_products_in_panels(void **state) {
+  (void)state;
+  int streams = 0;
+  for (uint64_t round = 0; round < 12; round++) {
+    bench b = {.seed = first_seed + 90000 + round,
+               .random = first_seed + 90000 + round,
+               .precision = MMCI_REPRODUCIBLE};
+    const int64_t dims[] = {65 + random_below(&b.random, 80), 4096 + random_below(&b.random, 300),
+                            65 + random_below(&b.random, 80)};
+    const mmc_dtype dtype = round % 2 == 0 ? MMC_F64 : MMC_C64;
+    open_bench(&b, dtype, 2, dims, 1, 0);
+    b.plan.precision = mmci_precision_name(b.precision);
+    mmci_panels panels;
+    (void)mmci_panels_choose(dims[0], dims[1], dims[2], mmc_dtype_size(dtype), true, 0, &panels);
+    const uint64_t least = mmci_panels_bytes(&panels, mmc_dtype_size(dtype)),
+                   most = staged_bytes(b.plan.chain);
+    if (least < most) {
+      const uint64_t bytes = least + (uint64_t)random_below(&b.random, (int64_t)(most - least));
+      fit(&b, 1, bytes, true);
+      assert_true(b.plan.streamed);
+      start_run(&b);
+      execute_some(&b, ON_HOST);
+      assert_true(fake_most_bytes(b.device) <= bytes);
+      streams++;
+    }
+    close_bench(&b);
+  }
+  assert_true(streams > 2);
+}
+
 static void in_many_panels(void **state) {
   (void)state;
   for (uint64_t round = 0; round < 80; round++) {
@@ -428,6 +461,7 @@ int main(void) {
       cmocka_unit_test(without_room_for_what_products_hold),
       cmocka_unit_test(in_whole_panels),
       cmocka_unit_test(in_many_panels),
+      cmocka_unit_test(long_products_in_panels),
       cmocka_unit_test(of_many_forms_of_panels),
       cmocka_unit_test(large_matrices_are_cut),
       cmocka_unit_test(views_of_one_place_are_told_apart),

@@ -470,6 +470,29 @@ static void check_panels(int64_t m, int64_t k, int64_t n, size_t size, uint64_t 
   if (!fits) assert_true(long_sums.m <= 64 && long_sums.n <= 64);
 }
 
+/* Sums of long products are never cut, nor are those of 16 bits and of whole numbers. */
+static void reproducible_sums_keep_k(void **state) {
+  (void)state;
+  static const struct {
+    mmc_dtype dtype;
+    const char *precision;
+    int64_t m, k, n;
+    bool keeps;
+  } cases[] = {{MMC_F64, "reproducible", 64, 4096, 64, true},
+               {MMC_F64, "reproducible", 64, 4095, 64, false},
+               {MMC_F64, "native", 64, 4096, 64, false},
+               {MMC_F64, "reproducible", 3000, 4096, 3000, false},
+               {MMC_F32, "reproducible+faithful", 3000, 4096, 3000, true},
+               {MMC_F32, "reproducible+faithful", 300, 400, 300, false},
+               {MMC_BF16, "reproducible", 3000, 40, 3000, true},
+               {MMC_BF16, "native", 3000, 40, 3000, false}};
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    mmc_chain chain = {.dtype = cases[c].dtype};
+    const mmci_plan plan = {.chain = &chain, .precision = cases[c].precision};
+    assert_true(mmci_plan_keeps_k(&plan, cases[c].m, cases[c].k, cases[c].n) == cases[c].keeps);
+  }
+}
+
 static void panels_fit_and_cover(void **state) {
   (void)state;
   uint64_t random = seed + 4;
@@ -499,6 +522,7 @@ int main(void) {
       cmocka_unit_test(plans_fit_to_the_byte),
       cmocka_unit_test(one_factor_always_fits),
       cmocka_unit_test(panels_fit_and_cover),
+      cmocka_unit_test(reproducible_sums_keep_k),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

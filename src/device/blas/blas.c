@@ -107,8 +107,8 @@ static bool is_real(mmc_dtype dtype) {
 }
 
 bool mmci_blas_is_reproducible(const mmci_gemm *gemm) {
-  return mmci_gemm_is_in_order(gemm) && !mmci_dtype_is_integer(gemm->dtype) &&
-         gemm->rule.semiring == MMC_PLUS_TIMES;
+  return mmci_precision_is_reproducible(gemm->precision) && !mmci_gemm_is_whole(gemm) &&
+         !mmci_dtype_is_integer(gemm->dtype) && gemm->rule.semiring == MMC_PLUS_TIMES;
 }
 
 static bool has_op(bool trans, bool conj) {
@@ -117,7 +117,7 @@ static bool has_op(bool trans, bool conj) {
 
 /* Small kernels take their terms in the order of an upright product. */
 static method choose_ordered(const mmci_gemm *gemm) {
-  const bool in_order = is_real(gemm->dtype) || !gemm->turned;
+  const bool in_order = (is_real(gemm->dtype) || !gemm->turned) && gemm->sums == MMCI_SUMS_CHAIN;
   return in_order && mmci_small_loops_can() && mmci_small_pays(gemm) ? SMALL : ORDERED;
 }
 
@@ -127,7 +127,7 @@ static method choose_method(const mmci_gemm *gemm) {
   if (m == 0 || n == 0 || (k == 0 && gemm->accumulate)) return NOTHING;
   if (gemm->rule.semiring != MMC_PLUS_TIMES) return SEMIRING;
   if (k == 0) return ZEROS;
-  if (gemm->whole) return WHOLE;
+  if (mmci_gemm_is_whole(gemm)) return WHOLE;
   if (mmci_blas_is_reproducible(gemm)) return choose_ordered(gemm);
   if (gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16) return PANELS;
   if (mmci_dtype_is_integer(gemm->dtype))
@@ -286,7 +286,7 @@ bool mmci_blas_is_serial(const mmci_gemm *gemm) {
     case MATRIX_MATRIX:
       return terms <= (is_real(gemm->dtype) ? SERIAL_GEMM : SERIAL_COMPLEX_GEMM);
     case ORDERED:
-      return terms <= SERIAL_GEMM;
+      return gemm->sums == MMCI_SUMS_PIECES ? mmci_ordered_is_short(gemm) : terms <= SERIAL_GEMM;
     default:
       return true;
   }
@@ -316,7 +316,7 @@ static mmc_status multiply_one(mmci_queue *queue, const mmci_kernel *kernel, int
                              error);
   else if (kernel->multiply != NULL)
     kernel->multiply(&kernel->gemm, a, b, c);
-  else if (kernel->gemm.whole)
+  else if (mmci_gemm_is_whole(&kernel->gemm))
     return mmci_whole_gemm(&kernel->gemm, a, b, c, &queue->whole_room, &queue->room, error);
   else if (mmci_dtype_is_integer(kernel->gemm.dtype))
     return mmci_integer_gemm(&kernel->gemm, a, b, c, &queue->room, error);
@@ -517,7 +517,7 @@ static mmc_status provide_panels(mmci_queue *queue, mmci_error *error) {
 
 static bool is_by_panels(const mmci_kernel *kernel) {
   return kernel->multiply == NULL && kernel->small == NULL && kernel->semiring_threads == 0 &&
-         !kernel->gemm.whole && !mmci_dtype_is_integer(kernel->gemm.dtype);
+         !mmci_gemm_is_whole(&kernel->gemm) && !mmci_dtype_is_integer(kernel->gemm.dtype);
 }
 
 static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
@@ -658,7 +658,9 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
     case SMALL:
       return mmci_blas_is_reproducible(gemm) ? "small in order" : "libxsmm";
     case ORDERED:
-      return mmci_dtype_is_integer(gemm->dtype) ? "words" : "in order";
+      return mmci_dtype_is_integer(gemm->dtype) ? "words"
+             : gemm->sums == MMCI_SUMS_PIECES   ? "in pieces"
+                                                : "in order";
     case DIRECT:
     case LOOPS:
     case METHOD_COUNT:

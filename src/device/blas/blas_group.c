@@ -90,7 +90,7 @@ bool mmci_blas_group_supports(const mmci_device *device, const mmci_group *group
     const mmci_gemm gemm = {.m = x->m, .k = x->k, .n = x->n, .rule = group->rule};
     if (mmci_dtype_is_integer(group->dtype) && !mmci_integer_is_direct(&gemm)) return false;
   }
-  return group->count > 0;
+  return group->count > 0 && mmci_group_is_chains(group);
 }
 
 const char *mmci_blas_group_name(const mmci_device *device, const mmci_group *group) {

@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "base/half.h"
 #include "base/interrupt.h"
+#include "device/blas/ordered_dots.h"
 #include "device/blas/ordered_tiles.h"
 #include "device/blas/workers.h"
 
@@ -30,7 +31,7 @@ typedef struct work {
   const char *a, *b;
   char *c;
   lattice of_a, of_b, of_c;
-  bool a_conj, b_conj, turned, accumulate;
+  bool a_conj, b_conj, turned, accumulate, in_pieces;
   mmci_ordered_tile tile;
   size_t element, real;      /* bytes of an element as it lies, and of a real number of the sums */
   int parts;                 /* real numbers of an element: 1 or 2 */
@@ -93,6 +94,7 @@ static work work_of(const mmci_gemm *gemm, int64_t rows, int64_t cols, int64_t d
             .of_c = {gemm->ldc, 1},
             .turned = gemm->turned,
             .accumulate = gemm->accumulate,
+            .in_pieces = gemm->sums == MMCI_SUMS_PIECES,
             .tile = tile_of(gemm->dtype),
             .element = mmc_dtype_size(gemm->dtype),
             .parts = mmci_dtype_is_complex(gemm->dtype) ? 2 : 1};
@@ -124,8 +126,12 @@ static size_t a_bytes(const work *x) {
 static size_t b_bytes(const work *x) {
   return aligned((size_t)(x->cols * x->depth * x->parts) * x->real);
 }
+static size_t sums_bytes(const work *x) {
+  return aligned((size_t)(x->rows * x->cols * x->parts) * x->real);
+}
+/* Of long products a block has the sums of a piece, and those of all before. */
 static size_t block_bytes(const work *x) {
-  return a_bytes(x) + b_bytes(x) + aligned((size_t)(x->rows * x->cols * x->parts) * x->real);
+  return a_bytes(x) + b_bytes(x) + sums_bytes(x) * (x->in_pieces ? 2 : 1);
 }
 
 static float same_f32(float x) {
@@ -163,16 +169,26 @@ enum { AHEAD = 8 };
     }                                                                                  \
   }
 
+/* Elements are read as they lie: side by side, or line by line. */
 #define PACK_COMPLEX(name, type)                                                     \
   static void name(const void *of, int64_t step, int64_t next, int count, int width, \
                    int64_t depth, bool conj, void *to_memory) {                      \
-    const type *from = of;                                                           \
+    const type *from = of, sign = conj ? -1 : 1;                                     \
     type *to = to_memory;                                                            \
-    for (int i = 0; i < width; i++)                                                  \
+    if (count < width) memset(to, 0, (size_t)(2 * width * depth) * sizeof *to);      \
+    if (step == 1) {                                                                 \
+      for (int64_t p = 0; p < depth; p++, from += 2 * next, to += 2 * width)         \
+        for (int i = 0; i < count; i++) {                                            \
+          to[i] = from[2 * i];                                                       \
+          to[width + i] = sign * from[2 * i + 1];                                    \
+        }                                                                            \
+      return;                                                                        \
+    }                                                                                \
+    for (int i = 0; i < count; i++)                                                  \
       for (int64_t p = 0; p < depth; p++) {                                          \
         const type *z = from + 2 * (i * step + p * next);                            \
-        to[2 * p * width + i] = i < count ? z[0] : 0;                                \
-        to[(2 * p + 1) * width + i] = i >= count ? 0 : conj ? -z[1] : z[1];          \
+        to[2 * p * width + i] = z[0];                                                \
+        to[(2 * p + 1) * width + i] = sign * z[1];                                   \
       }                                                                              \
   }
 
@@ -367,10 +383,10 @@ static char *place_of(const work *x, block at, const corner *tile) {
   return x->c + index * (int64_t)x->element;
 }
 
-static void read_sums(const work *x, block at, char *sums) {
+static void read_sums(const work *x, block at, bool from_c, char *sums) {
   for (corner tile = {0}; next_tile(x, at, &tile);) {
     memset(sums + tile.sums, 0, tile_bytes(x, &tile));
-    if (x->accumulate)
+    if (from_c)
       reads[x->dtype](place_of(x, at, &tile), x->of_c, tile.rows, tile.cols,
                       tile.vectors * x->tile.width, x->tile.rows, sums + tile.sums);
   }
@@ -382,18 +398,16 @@ static void write_sums(const work *x, block at, const char *sums) {
                      tile.vectors * x->tile.width, x->tile.rows, sums + tile.sums);
 }
 
-/* Computes the block of C from (row, col) on, in room for block_bytes(). */
-static void multiply_block(const work *x, int64_t row, int64_t col, char *room) {
-  const block at = {row, col, least(x->rows, x->m - row), least(x->cols, x->n - col)};
-  char *a = room, *b = a + a_bytes(x), *sums = b + b_bytes(x);
-  read_sums(x, at, sums);
-  for (int64_t p = 0; p < x->k; p += x->depth) {
-    const int64_t depth = least(x->depth, x->k - p);
-    pack_lines(x, x->a, x->of_a.down, x->of_a.along, x->a_conj, row, at.rows, p, depth, false, a);
-    pack_lines(x, x->b, x->of_b.along, x->of_b.down, x->b_conj, col, at.cols, p, depth, true, b);
+/* Adds terms begin to end to the sums of a block, in room for what is packed. */
+static void add_terms(const work *x, block at, int64_t begin, int64_t end, char *room, char *sums) {
+  char *a = room, *b = a + a_bytes(x);
+  for (int64_t p = begin; p < end; p += x->depth) {
+    const int64_t depth = least(x->depth, end - p);
+    pack_lines(x, x->a, x->of_a.down, x->of_a.along, x->a_conj, at.row, at.rows, p, depth, false,
+               a);
+    pack_lines(x, x->b, x->of_b.along, x->of_b.down, x->b_conj, at.col, at.cols, p, depth, true, b);
     multiply_tiles(x, at, depth, a, b, sums);
   }
-  write_sums(x, at, sums);
 }
 
 /* ---- a row times a matrix -------------------------------------------------------------------- */
@@ -402,25 +416,24 @@ static bool is_row(const work *x) {
   return x->m == 1 && mmc_dtype_size(x->dtype) > 2 && !mmci_dtype_is_integer(x->dtype);
 }
 
-/* Computes columns first to first + n of a product for which is_row(). */
-static void multiply_row(const work *x, int64_t first, int64_t n) {
+/* Goes on with the chains of columns of a product for which is_row(), from term `begin` on to
+ * `end`; they lie in c, c_step elements apart. */
+static void add_row_terms(const work *x, int64_t first, int64_t n, int64_t begin, int64_t end,
+                          char *c, int64_t c_step) {
   const mmci_ordered_tiles *tiles = mmci_ordered_tiles_here();
-  const int64_t element = (int64_t)x->element;
-  char *c = x->c + first * x->of_c.along * element;
-  const mmci_ordered_row row = {.k = x->k,
+  const int64_t element = (int64_t)x->element, place = begin * x->of_b.down + first * x->of_b.along;
+  const mmci_ordered_row row = {.k = end - begin,
                                 .n = n,
-                                .x = x->a,
-                                .b = x->b + first * x->of_b.along * element,
+                                .x = x->a + begin * x->of_a.along * element,
+                                .b = x->b + place * element,
                                 .c = c,
                                 .x_step = x->of_a.along,
                                 .down = x->of_b.down,
                                 .along = x->of_b.along,
-                                .c_step = x->of_c.along,
+                                .c_step = c_step,
                                 .x_sign = x->a_conj ? -1 : 1,
                                 .b_sign = x->b_conj ? -1 : 1,
                                 .turned = x->turned};
-  for (int64_t j = 0; j < n && !x->accumulate; j++)
-    memset(c + j * x->of_c.along * element, 0, x->element);
   switch (x->dtype) {
     case MMC_F32:
       tiles->row_f32(&row);
@@ -435,19 +448,100 @@ static void multiply_row(const work *x, int64_t first, int64_t n) {
       tiles->row_c128(&row);
       break;
   }
+}
+
+/* Computes columns first to first + n of a product for which is_row(). */
+static void multiply_row(const work *x, int64_t first, int64_t n) {
+  const int64_t step = x->of_c.along * (int64_t)x->element;
+  char *c = x->c + first * step;
+  for (int64_t j = 0; j < n && !x->accumulate; j++) memset(c + j * step, 0, x->element);
+  add_row_terms(x, first, n, 0, x->k, c, x->of_c.along);
   settle_lines(x->dtype, n, 1, x->of_c.along, c);
+}
+
+/* ---- long products --------------------------------------------------------------------------- */
+
+/* Computes piece number `piece` of the sums of a block, in room for what is packed. */
+static void compute_part(const work *x, block at, int64_t piece, char *room, char *sums) {
+  const int64_t begin = piece * MMCI_PIECE_TERMS, end = least(begin + MMCI_PIECE_TERMS, x->k);
+  memset(sums, 0, sums_bytes(x));
+  if (is_row(x))
+    add_row_terms(x, at.col, at.cols, begin, end, sums, 1);
+  else
+    add_terms(x, at, begin, end, room, sums);
+}
+
+/* Adds what is in `more` to sums of a block, as their right operand. */
+static void add_sums(const work *x, char *sums, const char *more) {
+  const size_t reals = sums_bytes(x) / x->real;
+  if (x->real == sizeof(double))
+    for (size_t r = 0; r < reals; r++)
+      ((double *)(void *)sums)[r] += ((const double *)(const void *)more)[r];
+  else
+    for (size_t r = 0; r < reals; r++)
+      ((float *)(void *)sums)[r] += ((const float *)(const void *)more)[r];
+}
+
+/* Writes the sums of a block, which are added to what is in C where the product accumulates; room
+ * is for as many. */
+static void write_whole_sums(const work *x, block at, char *sums, char *room) {
+  const int64_t step = x->of_c.along * (int64_t)x->element;
+  char *c = x->c + at.col * step;
+  if (!is_row(x)) {
+    if (x->accumulate) {
+      read_sums(x, at, true, room);
+      add_sums(x, sums, room);
+    }
+    write_sums(x, at, sums);
+    return;
+  }
+  for (int64_t j = 0; j < at.cols; j++) {
+    if (x->accumulate) memcpy(room + (size_t)j * x->element, c + j * step, x->element);
+  }
+  if (x->accumulate) add_sums(x, sums, room);
+  for (int64_t j = 0; j < at.cols; j++)
+    memcpy(c + j * step, sums + (size_t)j * x->element, x->element);
+  settle_lines(x->dtype, at.cols, 1, x->of_c.along, c);
+}
+
+static int64_t pieces_of(const work *x) {
+  return (x->k + MMCI_PIECE_TERMS - 1) / MMCI_PIECE_TERMS;
+}
+
+/* Computes a block of C, in room for block_bytes(). */
+static void multiply_block(const work *x, int64_t row, int64_t col, char *room) {
+  const block at = {row, col, least(x->rows, x->m - row), least(x->cols, x->n - col)};
+  char *sums = room + a_bytes(x) + b_bytes(x), *part = sums + sums_bytes(x);
+  if (!x->in_pieces && is_row(x)) {
+    multiply_row(x, col, at.cols);
+  } else if (!x->in_pieces) {
+    read_sums(x, at, x->accumulate, sums);
+    add_terms(x, at, 0, x->k, room, sums);
+    write_sums(x, at, sums);
+  } else {
+    compute_part(x, at, 0, room, sums);
+    for (int64_t p = 1; p < pieces_of(x); p++) {
+      compute_part(x, at, p, room, part);
+      add_sums(x, sums, part);
+    }
+    write_whole_sums(x, at, sums, part);
+  }
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Blocks that fit on a stack: two times 48 by 32 elements and 48 by 48 sums. */
-enum { SMALL_ROWS = 48, SMALL_COLS = 48, SMALL_DEPTH = 32, STACK_BYTES = 96 << 10 };
+/* Blocks that fit on a stack: two times 48 by 32 elements and two times 48 by 48 sums. */
+enum { SMALL_ROWS = 48, SMALL_COLS = 48, SMALL_DEPTH = 32, STACK_BYTES = 132 << 10 };
 
 void mmci_ordered_small(const mmci_gemm *gemm, const void *a, const void *b, void *c) {
-  _Alignas(LINE_BYTES) char room[STACK_BYTES];
   work x = work_of(gemm, SMALL_ROWS, SMALL_COLS, SMALL_DEPTH);
+  _Alignas(LINE_BYTES) char room[STACK_BYTES];
+  if (mmci_ordered_dots_pay(gemm)) {
+    mmci_ordered_dots_small(gemm, a, b, c);
+    return;
+  }
   place(&x, a, b, c, x.turned != gemm->turned);
-  if (is_row(&x)) {
+  if (is_row(&x) && !x.in_pieces) {
     multiply_row(&x, 0, x.n);
     return;
   }
@@ -483,55 +577,148 @@ static void share_evenly(work *x, int threads) {
   }
 }
 
+/* What a thread computes of products by dots; and the terms of a product that is not shared. */
+static const double DOTS_FLOPS_PER_S = 1e10, SHORT_TERMS = 1 << 15;
+
 int mmci_ordered_threads(const mmci_gemm *gemm) {
-  const double seconds = mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / 3e10;
+  const double flops = mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n);
+  if (mmci_ordered_dots_pay(gemm))
+    return mmci_workers(flops / DOTS_FLOPS_PER_S, mmci_ordered_dots_units(gemm));
   const work x = large_work(gemm);
-  return mmci_workers(
-      seconds, (x.m + x.tile.rows - 1) / x.tile.rows * ((x.n + x.tile.width - 1) / x.tile.width));
+  const int64_t tiles =
+      (x.m + x.tile.rows - 1) / x.tile.rows * ((x.n + x.tile.width - 1) / x.tile.width);
+  return mmci_workers(flops / 3e10, x.in_pieces ? tiles * pieces_of(&x) : tiles);
+}
+
+bool mmci_ordered_is_short(const mmci_gemm *gemm) {
+  return mmci_gemm_mkn(gemm) <= SHORT_TERMS;
 }
 
 /* One product that threads share. */
 typedef struct sharing {
   const work *work;
   char *room;
-  size_t bytes; /* bytes of a thread's room */
-  int64_t blocks;
+  size_t bytes;         /* bytes of a thread's room */
+  char *sums, *parts;   /* of long products: sums of blocks, and of the pieces of a round */
+  int64_t round, first; /* pieces of a round, and its first one */
+  int64_t units;        /* what is to be done: blocks, or pieces of blocks */
   atomic_llong done;
   atomic_bool stopped;
 } sharing;
 
-static void multiply_piece(void *user, int worker, int64_t piece) {
+/* Says whether the work goes on, which the caller, worker 0, may stop. */
+static bool goes_on(sharing *s, int worker) {
+  if (worker == 0 && mmci_interrupted()) atomic_store(&s->stopped, true);
+  return !atomic_load_explicit(&s->stopped, memory_order_relaxed);
+}
+
+static void note_done(sharing *s, int worker) {
+  const long long done = atomic_fetch_add(&s->done, 1) + 1;
+  if (worker == 0) mmci_interrupt_done((double)done / (double)s->units);
+}
+
+static block block_at(const work *x, int64_t number) {
+  const int64_t down = blocks_down(x), row = number % down * x->rows, col = number / down * x->cols;
+  return (block){row, col, least(x->rows, x->m - row), least(x->cols, x->n - col)};
+}
+
+static void multiply_shared(void *user, int worker, int64_t number) {
+  sharing *s = user;
+  if (!goes_on(s, worker)) return;
+  const block at = block_at(s->work, number);
+  multiply_block(s->work, at.row, at.col, s->room + (size_t)worker * s->bytes);
+  note_done(s, worker);
+}
+
+/* Computes one part of a block: a piece of the round. */
+static void compute_shared(void *user, int worker, int64_t number) {
   sharing *s = user;
   const work *x = s->work;
-  /* The caller is worker 0, whose work can be stopped. */
-  if (worker == 0 && mmci_interrupted()) atomic_store(&s->stopped, true);
-  if (atomic_load_explicit(&s->stopped, memory_order_relaxed)) return;
-  const int64_t down = blocks_down(x);
-  if (is_row(x))
-    multiply_row(x, piece * x->cols, least(x->cols, x->n - piece * x->cols));
-  else
-    multiply_block(x, piece % down * x->rows, piece / down * x->cols,
-                   s->room + (size_t)worker * s->bytes);
-  const long long done = atomic_fetch_add(&s->done, 1) + 1;
-  if (worker == 0) mmci_interrupt_done((double)done / (double)s->blocks);
+  if (!goes_on(s, worker)) return;
+  const int64_t block = number / s->round, piece = s->first + number % s->round;
+  if (piece >= pieces_of(x)) return;
+  compute_part(x, block_at(x, block), piece, s->room + (size_t)worker * s->bytes,
+               s->parts + (size_t)number * sums_bytes(x));
+  note_done(s, worker);
+}
+
+/* Adds the pieces of a round to the sums of a block, and writes it after the last one. */
+static void add_shared(void *user, int worker, int64_t number) {
+  sharing *s = user;
+  const work *x = s->work;
+  if (!goes_on(s, worker)) return;
+  const size_t bytes = sums_bytes(x);
+  char *sums = s->sums + (size_t)number * bytes, *part = s->parts;
+  part += (size_t)(number * s->round) * bytes;
+  const int64_t end = least(s->first + s->round, pieces_of(x));
+  for (int64_t p = s->first; p < end; p++, part += bytes)
+    if (p == 0)
+      memcpy(sums, part, bytes);
+    else
+      add_sums(x, sums, part);
+  if (end == pieces_of(x)) write_whole_sums(x, block_at(x, number), sums, part - bytes);
+}
+
+static mmc_status take_room(mmci_ordered_room *room, size_t bytes, mmci_error *error) {
+  if (bytes <= room->bytes) return MMC_OK;
+  free(room->memory);
+  *room = (mmci_ordered_room){0};
+  room->memory = mmci_alloc_aligned(bytes, 1);
+  if (room->memory == NULL) return mmci_fail_nomem(error, bytes);
+  room->bytes = bytes;
+  return MMC_OK;
+}
+
+/* Long products whose C is less than some tiles a thread are shared out by pieces, as many at a
+ * time as this memory holds. */
+enum { LEAST_OF_C = 64 * 64, MOST_PART_BYTES = 16 << 20 };
+
+static bool goes_by_pieces(const work *x, int threads) {
+  return x->in_pieces && threads > 1 && x->m * x->n < threads * (int64_t)LEAST_OF_C;
+}
+
+/* Shares out a product by pieces, round by round. */
+static void share_pieces(sharing *s, int threads) {
+  const work *x = s->work;
+  const int64_t blocks = blocks_of(x);
+  s->units = blocks * pieces_of(x);
+  for (s->first = 0; s->first < pieces_of(x); s->first += s->round) {
+    mmci_share(threads, blocks * s->round, compute_shared, s);
+    mmci_share(threads, blocks, add_shared, s);
+  }
+}
+
+static mmc_status multiply_dots(const mmci_gemm *gemm, int threads, const void *a, const void *b,
+                                void *c, mmci_ordered_room *room, mmci_error *error) {
+  mmc_status status = take_room(room, mmci_ordered_dots_bytes(gemm, threads), error);
+  if (status != MMC_OK) return status;
+  if (mmci_ordered_dots(gemm, threads, a, b, c, room->memory)) return MMC_OK;
+  return mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product");
 }
 
 mmc_status mmci_ordered_gemm(const mmci_gemm *gemm, int threads, const void *a, const void *b,
                              void *c, mmci_ordered_room *room, mmci_error *error) {
+  if (mmci_ordered_dots_pay(gemm)) return multiply_dots(gemm, threads, a, b, c, room, error);
   work x = large_work(gemm);
   place(&x, a, b, c, x.turned != gemm->turned);
-  share_evenly(&x, threads);
-  sharing s = {.work = &x, .bytes = block_bytes(&x), .blocks = blocks_of(&x)};
-  const size_t bytes = s.bytes * (size_t)threads;
-  if (bytes > room->bytes) {
-    free(room->memory);
-    *room = (mmci_ordered_room){0};
-    room->memory = mmci_alloc_aligned(bytes, 1);
-    if (room->memory == NULL) return mmci_fail_nomem(error, bytes);
-    room->bytes = bytes;
+  const bool by_pieces = goes_by_pieces(&x, threads);
+  if (!by_pieces) share_evenly(&x, threads);
+  sharing s = {.work = &x, .bytes = block_bytes(&x), .units = blocks_of(&x)};
+  size_t bytes = s.bytes * (size_t)threads;
+  if (by_pieces) {
+    const size_t round_bytes = sums_bytes(&x) * (size_t)blocks_of(&x);
+    s.round = least(pieces_of(&x), (int64_t)(MOST_PART_BYTES / round_bytes) + 1);
+    bytes += round_bytes * (size_t)(s.round + 1);
   }
+  mmc_status status = take_room(room, bytes, error);
+  if (status != MMC_OK) return status;
   s.room = room->memory;
-  mmci_share(threads, s.blocks, multiply_piece, &s);
+  s.sums = s.room + s.bytes * (size_t)threads;
+  s.parts = s.sums + (by_pieces ? sums_bytes(&x) * (size_t)blocks_of(&x) : 0);
+  if (by_pieces)
+    share_pieces(&s, threads);
+  else
+    mmci_share(threads, s.units, multiply_shared, &s);
   if (atomic_load(&s.stopped))
     return mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product");
   return MMC_OK;

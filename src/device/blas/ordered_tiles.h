@@ -32,10 +32,61 @@ typedef struct mmci_ordered_row {
   bool turned;
 } mmci_ordered_row;
 
+/* Pieces of sums side by side, one a lane: of each part, real or imaginary, of each line and term
+ * an operand has a vector of so many lanes. The vector of a term, a line and a part lies so many
+ * times term, line and part vectors behind the first one. */
+typedef struct mmci_ordered_lattice {
+  int64_t term, line, part;
+} mmci_ordered_lattice;
+
+enum { MMCI_ORDERED_LANES = 32, MMCI_ORDERED_LANE_LINES = 2 }; /* at most */
+
+/* Lines of two operands, and sums of their products: element (r, c) lies r * sums_down + c * parts
+ * vectors behind the first, its imaginary part behind it. */
+typedef struct mmci_ordered_lane_sums {
+  const void *a, *b;
+  void *sums;
+  mmci_ordered_lattice of_a, of_b;
+  int64_t sums_down;
+  bool turned;
+} mmci_ordered_lane_sums;
+
+/* Continues the chains of so many lines of a by so many lines of b by k more terms. */
+typedef void (*mmci_ordered_lanes_fn)(int64_t k, const mmci_ordered_lane_sums *of);
+
+/* A dot product of so many terms of every lane, which lie side by side in memory; terms fill 64
+ * bytes, or multiples of them. Sums are real parts of all lanes, then imaginary ones. Signs are
+ * those of imaginary parts. */
+typedef struct mmci_ordered_dot {
+  int lanes, count; /* all lanes, and the first ones, which are asked for */
+  int64_t terms;
+  const void *const *a, *const *b;
+  void *sums;
+  double a_sign, b_sign;
+  bool turned;
+} mmci_ordered_dot;
+
+/* Their pieces are turned in registers, by AVX2 with AVX-512, too: more shuffles of 32 bytes go on
+ * at once than of 64. */
+void mmci_ordered_dot_f32_avx2(const mmci_ordered_dot *dot);
+void mmci_ordered_dot_f64_avx2(const mmci_ordered_dot *dot);
+void mmci_ordered_dot_c64_avx2(const mmci_ordered_dot *dot);
+void mmci_ordered_dot_c128_avx2(const mmci_ordered_dot *dot);
+
+typedef struct mmci_ordered_lanes {
+  int count;
+  void (*real_dot)(const mmci_ordered_dot *dot), (*complex_dot)(const mmci_ordered_dot *dot);
+  /* Turns `count` neighbouring reals of each lane into vectors that lie step vectors apart. */
+  void (*turn)(const void *const *lanes, int64_t count, void *to, int64_t step);
+  mmci_ordered_lanes_fn real[MMCI_ORDERED_LANE_LINES][MMCI_ORDERED_LANE_LINES],
+      complex[MMCI_ORDERED_LANE_LINES][MMCI_ORDERED_LANE_LINES];
+} mmci_ordered_lanes;
+
 typedef struct mmci_ordered_tiles {
   mmci_ordered_tile f32, f64, c64, c128, u32, u64;
   void (*row_f32)(const mmci_ordered_row *row), (*row_f64)(const mmci_ordered_row *row),
       (*row_c64)(const mmci_ordered_row *row), (*row_c128)(const mmci_ordered_row *row);
+  mmci_ordered_lanes lanes_f32, lanes_f64;
   /* Let zeros be +0 and NaN the positive quiet one without a payload. */
   void (*settle_f32)(float *line, int64_t n);
   void (*settle_f64)(double *line, int64_t n);

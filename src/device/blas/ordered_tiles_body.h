@@ -166,6 +166,131 @@ ROW(f64, double, __builtin_fma)
 COMPLEX_ROW(f32, float, __builtin_fmaf)
 COMPLEX_ROW(f64, double, __builtin_fma)
 
+/* ---- pieces side by side --------------------------------------------------------------------- */
+
+/* So many vectors of lanes hide how long a fused multiply-add takes. What fills TURNED_BYTES of a
+ * vector's lanes is turned at once, by turn_terms_f32 and turn_terms_f64. */
+enum { LANE_VECTORS = 2, TURNED_BYTES = 64 };
+
+#define TURN(suffix, type, vector)                                                                \
+  static void turn_##suffix(const void *const *lanes, int64_t count, void *of_to, int64_t step) { \
+    enum {                                                                                        \
+      WIDTH = sizeof(vector) / sizeof(type),                                                      \
+      LANES = LANE_VECTORS * WIDTH,                                                               \
+      TERMS = TURNED_BYTES / sizeof(type)                                                         \
+    };                                                                                            \
+    for (int v = 0; v < LANE_VECTORS; v++) {                                                      \
+      const void *const *own = lanes + v * WIDTH;                                                 \
+      type *to = (type *)of_to + v * WIDTH;                                                       \
+      int64_t t = 0;                                                                              \
+      for (; t + TERMS <= count; t += TERMS)                                                      \
+        turn_terms_##suffix(own, t, to + t * step * LANES, step * LANES);                         \
+      for (; t < count; t++)                                                                      \
+        for (int l = 0; l < WIDTH; l++) to[t * step * LANES + l] = ((const type *)own[l])[t];     \
+    }                                                                                             \
+  }
+
+#define REAL_LANES(name, suffix, type, vector, ROWS, COLS)                                  \
+  static void name(int64_t k, const mmci_ordered_lane_sums *of) {                           \
+    enum { WIDTH = sizeof(vector) / sizeof(type), LANES = LANE_VECTORS * WIDTH };           \
+    const type *a = of->a, *b = of->b;                                                      \
+    type *sums = of->sums;                                                                  \
+    vector sum[ROWS][COLS][LANE_VECTORS];                                                   \
+    for (int r = 0; r < (ROWS); r++)                                                        \
+      for (int c = 0; c < (COLS); c++)                                                      \
+        for (int v = 0; v < LANE_VECTORS; v++)                                              \
+          sum[r][c][v] = load_##suffix(sums + (r * of->sums_down + c) * LANES + v * WIDTH); \
+    for (int64_t t = 0; t < k; t++, a += of->of_a.term * LANES, b += of->of_b.term * LANES) \
+      for (int v = 0; v < LANE_VECTORS; v++) {                                              \
+        vector right[COLS];                                                                 \
+        for (int c = 0; c < (COLS); c++)                                                    \
+          right[c] = load_##suffix(b + c * of->of_b.line * LANES + v * WIDTH);              \
+        for (int r = 0; r < (ROWS); r++) {                                                  \
+          const vector left = load_##suffix(a + r * of->of_a.line * LANES + v * WIDTH);     \
+          for (int c = 0; c < (COLS); c++)                                                  \
+            sum[r][c][v] = fma_##suffix(left, right[c], sum[r][c][v]);                      \
+        }                                                                                   \
+      }                                                                                     \
+    for (int r = 0; r < (ROWS); r++)                                                        \
+      for (int c = 0; c < (COLS); c++)                                                      \
+        for (int v = 0; v < LANE_VECTORS; v++)                                              \
+          store_##suffix(sums + (r * of->sums_down + c) * LANES + v * WIDTH, sum[r][c][v]); \
+  }
+
+#define COMPLEX_LANES(name, suffix, type, vector, ROWS, COLS, FIRST, SECOND)                     \
+  static void name(int64_t k, const mmci_ordered_lane_sums *of) {                                \
+    enum { WIDTH = sizeof(vector) / sizeof(type), LANES = LANE_VECTORS * WIDTH };                \
+    const type *a = of->a, *b = of->b;                                                           \
+    type *sums = of->sums;                                                                       \
+    vector re[ROWS][COLS][LANE_VECTORS], im[ROWS][COLS][LANE_VECTORS];                           \
+    for (int r = 0; r < (ROWS); r++)                                                             \
+      for (int c = 0; c < (COLS); c++)                                                           \
+        for (int v = 0; v < LANE_VECTORS; v++) {                                                 \
+          const type *at = sums + (r * of->sums_down + 2 * c) * LANES + v * WIDTH;               \
+          re[r][c][v] = load_##suffix(at);                                                       \
+          im[r][c][v] = load_##suffix(at + LANES);                                               \
+        }                                                                                        \
+    for (int64_t t = 0; t < k; t++, a += of->of_a.term * LANES, b += of->of_b.term * LANES)      \
+      for (int v = 0; v < LANE_VECTORS; v++) {                                                   \
+        vector right[COLS][2];                                                                   \
+        for (int c = 0; c < (COLS); c++)                                                         \
+          for (int q = 0; q < 2; q++)                                                            \
+            right[c][q] =                                                                        \
+                load_##suffix(b + (c * of->of_b.line + q * of->of_b.part) * LANES + v * WIDTH);  \
+        for (int r = 0; r < (ROWS); r++) {                                                       \
+          const type *at = a + r * of->of_a.line * LANES + v * WIDTH;                            \
+          const vector left[2] = {load_##suffix(at), load_##suffix(at + of->of_a.part * LANES)}; \
+          for (int c = 0; c < (COLS); c++) {                                                     \
+            re[r][c][v] = fma_##suffix(left[0], right[c][0], re[r][c][v]);                       \
+            im[r][c][v] = fma_##suffix(left[FIRST], right[c][SECOND], im[r][c][v]);              \
+            re[r][c][v] = less_##suffix(left[1], right[c][1], re[r][c][v]);                      \
+            im[r][c][v] = fma_##suffix(left[SECOND], right[c][FIRST], im[r][c][v]);              \
+          }                                                                                      \
+        }                                                                                        \
+      }                                                                                          \
+    for (int r = 0; r < (ROWS); r++)                                                             \
+      for (int c = 0; c < (COLS); c++)                                                           \
+        for (int v = 0; v < LANE_VECTORS; v++) {                                                 \
+          type *at = sums + (r * of->sums_down + 2 * c) * LANES + v * WIDTH;                     \
+          store_##suffix(at, re[r][c][v]);                                                       \
+          store_##suffix(at + LANES, im[r][c][v]);                                               \
+        }                                                                                        \
+  }
+
+#define LANES_EITHER_WAY(name, suffix, type, vector, ROWS, COLS)        \
+  COMPLEX_LANES(upright_##name, suffix, type, vector, ROWS, COLS, 0, 1) \
+  COMPLEX_LANES(turned_##name, suffix, type, vector, ROWS, COLS, 1, 0)  \
+  static void name(int64_t k, const mmci_ordered_lane_sums *of) {       \
+    (of->turned ? turned_##name : upright_##name)(k, of);               \
+  }
+
+#define LANES_OF(suffix, type, vector)                                      \
+  TURN(suffix, type, vector)                                                \
+  REAL_LANES(real_lanes_##suffix##_11, suffix, type, vector, 1, 1)          \
+  REAL_LANES(real_lanes_##suffix##_12, suffix, type, vector, 1, 2)          \
+  REAL_LANES(real_lanes_##suffix##_21, suffix, type, vector, 2, 1)          \
+  REAL_LANES(real_lanes_##suffix##_22, suffix, type, vector, 2, 2)          \
+  LANES_EITHER_WAY(complex_lanes_##suffix##_11, suffix, type, vector, 1, 1) \
+  LANES_EITHER_WAY(complex_lanes_##suffix##_12, suffix, type, vector, 1, 2) \
+  LANES_EITHER_WAY(complex_lanes_##suffix##_21, suffix, type, vector, 2, 1) \
+  LANES_EITHER_WAY(complex_lanes_##suffix##_22, suffix, type, vector, 2, 2)
+
+LANES_OF(f32, float, vector_f32)
+LANES_OF(f64, double, vector_f64)
+
+#define ALL_LANES(suffix, type, vector)                                                          \
+  {                                                                                              \
+    LANE_VECTORS *(int)(sizeof(vector) / sizeof(type)), real_dot_##suffix, complex_dot_##suffix, \
+        turn_##suffix,                                                                           \
+        {{real_lanes_##suffix##_11, real_lanes_##suffix##_12},                                   \
+         {real_lanes_##suffix##_21, real_lanes_##suffix##_22}},                                  \
+    {                                                                                            \
+      {complex_lanes_##suffix##_11, complex_lanes_##suffix##_12}, {                              \
+        complex_lanes_##suffix##_21, complex_lanes_##suffix##_22                                 \
+      }                                                                                          \
+    }                                                                                            \
+  }
+
 /* ---- zeros and NaN --------------------------------------------------------------------------- */
 
 static void settle_f32(float *line, int64_t n) {
@@ -207,6 +332,8 @@ const mmci_ordered_tiles TILES = {
     .row_f64 = row_f64,
     .row_c64 = complex_row_f32,
     .row_c128 = complex_row_f64,
+    .lanes_f32 = ALL_LANES(f32, float, vector_f32),
+    .lanes_f64 = ALL_LANES(f64, double, vector_f64),
     .settle_f32 = settle_f32,
     .settle_f64 = settle_f64,
 };

@@ -2,9 +2,14 @@
  * fused multiply-add, the C library computes one, exactly and slowly. */
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define TILES mmci_ordered_tiles_portable
+#define real_dot_f32 NULL /* pieces are packed */
+#define real_dot_f64 NULL
+#define complex_dot_f32 NULL
+#define complex_dot_f64 NULL
 enum { REAL_ROWS = 4, REAL_VECTORS = 3, COMPLEX_ROWS = 2, COMPLEX_VECTORS = 3 };
 typedef float vector_f32;
 typedef double vector_f64;
@@ -28,6 +33,14 @@ typedef uint64_t vector_u64;
 #define spread_u64(x) (*(x))
 #define fma_u32(x, y, sum) ((sum) + (x) * (y))
 #define fma_u64(x, y, sum) ((sum) + (x) * (y))
+
+/* Store terms of a lane, 16 or 8, step numbers apart. */
+static inline void turn_terms_f32(const void *const *lanes, int64_t t, float *to, int64_t step) {
+  for (int i = 0; i < 16; i++) to[i * step] = ((const float *)lanes[0])[t + i];
+}
+static inline void turn_terms_f64(const void *const *lanes, int64_t t, double *to, int64_t step) {
+  for (int i = 0; i < 8; i++) to[i * step] = ((const double *)lanes[0])[t + i];
+}
 #include "device/blas/ordered_tiles_body.h"
 
 const mmci_ordered_tiles *mmci_ordered_tiles_here(void) {

@@ -73,6 +73,35 @@ mmc_status mmci_cuda_spread(cudaStream_t stream, const mmci_gemm *gemm, const vo
 mmc_status mmci_cuda_ordered_half(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
                                   const void *b, void *c, mmci_error *error);
 
+/* Pieces of long products: of each so many, from number `first` on. Their sums go to parts: those
+ * of a product one after the other, m x n without gaps, in what sums are made of, f32 for 16 bits.
+ */
+typedef struct mmci_piece_range {
+  int64_t first, count;
+} mmci_piece_range;
+
+/* Compute pieces of a long product, or batch, by the loops of ordered.cu, ordered_complex.cu, by a
+ * tile of ordered_complex.h or the one that is chosen, and ordered_half.cu. */
+mmc_status mmci_cuda_ordered_pieces(cudaStream_t stream, const mmci_gemm *gemm,
+                                    const mmci_piece_range *range, const void *a, const void *b,
+                                    void *parts, mmci_error *error);
+mmc_status mmci_cuda_ordered_complex_pieces(cudaStream_t stream, const mmci_gemm *piece,
+                                            const mmci_piece_range *range, int tile, const void *a,
+                                            const void *b, void *parts, mmci_error *error);
+mmc_status mmci_cuda_ordered_half_pieces(cudaStream_t stream, const mmci_gemm *gemm,
+                                         const mmci_piece_range *range, const void *a,
+                                         const void *b, float *parts, mmci_error *error);
+/* Adds such parts, in order, to the sums of pieces before them, which are in sums, unless they
+ * begin with the first; then writes them there, or where they are the last, to C. */
+mmc_status mmci_cuda_add_pieces(cudaStream_t stream, const mmci_gemm *gemm,
+                                const mmci_piece_range *range, const void *parts, void *sums,
+                                void *c, mmci_error *error);
+
+/* Computes the same as mmci_cuda_ordered_half(), but for rounding; results are f32, which are not
+ * settled. */
+mmc_status mmci_cuda_ordered_half_sums(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
+                                       const void *b, float *c, mmci_error *error);
+
 /* Lets zeros of real products that were computed in order be +0, and NaN the positive quiet one. */
 mmc_status mmci_cuda_settle(cudaStream_t stream, const mmci_gemm *gemm, void *c, mmci_error *error);
 

@@ -69,7 +69,7 @@ void mmci_ref_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c)
     mmci_ref_semiring_gemm(gemm, a, b, c);
     return;
   }
-  if (mmci_gemm_is_in_order(gemm) && !mmci_dtype_is_integer(gemm->dtype)) {
+  if (mmci_precision_is_reproducible(gemm->precision) && !mmci_dtype_is_integer(gemm->dtype)) {
     mmci_ref_ordered(gemm, a, b, c);
     return;
   }
@@ -117,7 +117,7 @@ static void identify(const mmci_device *device, mmci_identity *out) {
 
 static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
-  return gemm->whole ? "whole numbers" : "loops";
+  return mmci_gemm_is_whole(gemm) ? "whole numbers" : "loops";
 }
 
 static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
@@ -144,9 +144,10 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
   for (int64_t i = 0; i < (x->batch > 0 ? x->batch : 1); i++) {
     const void *of_a = mmci_batch_at(a, &x->a, size, i), *of_b = mmci_batch_at(b, &x->b, size, i);
     void *of_c = mmci_batch_result_at(c, false, x->c_stride, size, i);
-    mmc_status status = x->whole ? mmci_ref_whole(x, of_a, of_b, of_c, error) : MMC_OK;
+    const bool is_whole = mmci_gemm_is_whole(x);
+    mmc_status status = is_whole ? mmci_ref_whole(x, of_a, of_b, of_c, error) : MMC_OK;
     if (status != MMC_OK) return status;
-    if (x->whole) continue;
+    if (is_whole) continue;
     if (!mmci_dtype_is_integer(x->dtype) || x->rule.semiring != MMC_PLUS_TIMES)
       mmci_ref_gemm(x, of_a, of_b, of_c);
     else if (!mmci_ref_integer_gemm(x, of_a, of_b, of_c))
@@ -176,7 +177,7 @@ struct mmci_group_kernel {
 static bool group_supports(const mmci_device *device, const mmci_group *group) {
   (void)device;
   return group->count > 0 && group->variant == 0 && !group->rule.checked &&
-         !mmci_group_has_whole(group);
+         mmci_group_is_chains(group);
 }
 
 static const char *group_name(const mmci_device *device, const mmci_group *group) {

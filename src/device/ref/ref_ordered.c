@@ -16,36 +16,66 @@ static double settled_f64(double x) {
   return x == x ? x + 0.0 : (double)NAN;
 }
 
-#define ORDERED_REAL(name, type, sum_type, load, fuse, store)                                    \
-  static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) {               \
-    const type *x = a, *y = b;                                                                   \
-    for (int64_t i = 0; i < gemm->m; i++)                                                        \
-      for (int64_t j = 0; j < gemm->n; j++) {                                                    \
-        type *z = (type *)c + i * gemm->ldc + j;                                                 \
-        sum_type sum = gemm->accumulate ? load(*z) : 0;                                          \
-        for (int64_t p = 0; p < gemm->k; p++)                                                    \
-          sum = fuse(load(x[place_of(&gemm->a, i, p)]), load(y[place_of(&gemm->b, p, j)]), sum); \
-        *z = store(sum);                                                                         \
-      }                                                                                          \
-  }
+/* Returns how many terms one chain of fused multiply-adds has, and says whether it begins with C.
+ */
+static int64_t terms_of_chain(const mmci_gemm *gemm) {
+  return gemm->sums == MMCI_SUMS_PIECES ? MMCI_PIECE_TERMS : gemm->k;
+}
+static bool begins_with_c(const mmci_gemm *gemm) {
+  return gemm->accumulate && gemm->sums != MMCI_SUMS_PIECES;
+}
+/* Says whether the sum of a product's pieces is added to C. */
+static bool ends_with_c(const mmci_gemm *gemm) {
+  return gemm->accumulate && gemm->sums == MMCI_SUMS_PIECES;
+}
 
-#define ORDERED_COMPLEX(name, type, fuse, settled)                                                 \
+static int64_t least(int64_t x, int64_t y) {
+  return x < y ? x : y;
+}
+
+#define ORDERED_REAL(name, type, sum_type, load, fuse, store)                                      \
   static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) {                 \
     const type *x = a, *y = b;                                                                     \
+    const int64_t terms = terms_of_chain(gemm);                                                    \
     for (int64_t i = 0; i < gemm->m; i++)                                                          \
       for (int64_t j = 0; j < gemm->n; j++) {                                                      \
-        type *z = (type *)c + 2 * (i * gemm->ldc + j);                                             \
-        type re = gemm->accumulate ? z[0] : 0, im = gemm->accumulate ? z[1] : 0;                   \
-        for (int64_t p = 0; p < gemm->k; p++) {                                                    \
-          const type *u = x + 2 * place_of(&gemm->a, i, p), *v = y + 2 * place_of(&gemm->b, p, j); \
-          const type ui = gemm->a.conj ? -u[1] : u[1], vi = gemm->b.conj ? -v[1] : v[1];           \
-          re = fuse(-ui, vi, fuse(u[0], v[0], re));                                                \
-          im = gemm->turned ? fuse(u[0], vi, fuse(ui, v[0], im))                                   \
-                            : fuse(ui, v[0], fuse(u[0], vi, im));                                  \
+        type *z = (type *)c + i * gemm->ldc + j;                                                   \
+        sum_type all = 0;                                                                          \
+        for (int64_t begin = 0; begin < gemm->k || begin == 0; begin += terms) {                   \
+          sum_type sum = begins_with_c(gemm) ? load(*z) : 0;                                       \
+          for (int64_t p = begin; p < least(begin + terms, gemm->k); p++)                          \
+            sum = fuse(load(x[place_of(&gemm->a, i, p)]), load(y[place_of(&gemm->b, p, j)]), sum); \
+          all = begin == 0 ? sum : all + sum;                                                      \
+          if (terms == 0) break;                                                                   \
         }                                                                                          \
-        z[0] = settled(re);                                                                        \
-        z[1] = settled(im);                                                                        \
+        *z = store(ends_with_c(gemm) ? load(*z) + all : all);                                      \
       }                                                                                            \
+  }
+
+#define ORDERED_COMPLEX(name, type, fuse, settled)                                         \
+  static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) {         \
+    const type *x = a, *y = b;                                                             \
+    const int64_t terms = terms_of_chain(gemm);                                            \
+    for (int64_t i = 0; i < gemm->m; i++)                                                  \
+      for (int64_t j = 0; j < gemm->n; j++) {                                              \
+        type *z = (type *)c + 2 * (i * gemm->ldc + j), all[2] = {0, 0};                    \
+        for (int64_t begin = 0; begin < gemm->k || begin == 0; begin += terms) {           \
+          type re = begins_with_c(gemm) ? z[0] : 0, im = begins_with_c(gemm) ? z[1] : 0;   \
+          for (int64_t p = begin; p < least(begin + terms, gemm->k); p++) {                \
+            const type *u = x + 2 * place_of(&gemm->a, i, p);                              \
+            const type *v = y + 2 * place_of(&gemm->b, p, j);                              \
+            const type ui = gemm->a.conj ? -u[1] : u[1], vi = gemm->b.conj ? -v[1] : v[1]; \
+            re = fuse(-ui, vi, fuse(u[0], v[0], re));                                      \
+            im = gemm->turned ? fuse(u[0], vi, fuse(ui, v[0], im))                         \
+                              : fuse(ui, v[0], fuse(u[0], vi, im));                        \
+          }                                                                                \
+          all[0] = begin == 0 ? re : all[0] + re;                                          \
+          all[1] = begin == 0 ? im : all[1] + im;                                          \
+          if (terms == 0) break;                                                           \
+        }                                                                                  \
+        z[0] = settled(ends_with_c(gemm) ? z[0] + all[0] : all[0]);                        \
+        z[1] = settled(ends_with_c(gemm) ? z[1] + all[1] : all[1]);                        \
+      }                                                                                    \
   }
 
 #define F16_OF(x) mmci_f16_round(settled_f32(x))

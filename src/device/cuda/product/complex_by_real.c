@@ -30,7 +30,7 @@ static size_t aligned(int64_t reals, mmc_dtype dtype) {
 /* Says whether the product is computed as it stands in the chain, and its result is turned then:
  * what is left to FP64 of sums of whole numbers has other bits where B is the left operand. */
 static bool turns_back(const mmci_gemm *gemm) {
-  return gemm->whole && gemm->turned;
+  return mmci_gemm_is_whole(gemm) && gemm->turned;
 }
 
 static mmci_form transposed(mmci_form form) {
@@ -76,7 +76,7 @@ mmci_gemm mmci_complex_by_real(const mmci_gemm *gemm) {
 
 /* Says by what a faithful product is computed: by emulated.h, or by residues. */
 static bool is_emulated(const mmci_gemm *real) {
-  return real->dtype == MMC_F32 && !real->whole;
+  return real->dtype == MMC_F32 && !mmci_gemm_is_whole(real);
 }
 
 static size_t bytes_of_b(const mmci_gemm *real) {
@@ -101,7 +101,7 @@ uint64_t mmci_complex_product_bytes(const struct cudaDeviceProp *device, const m
 
 static mmc_status prepare_in_order(mmci_complex_product *x, mmci_device *device, int shape,
                                    mmci_error *error) {
-  mmc_status status = mmci_in_order_prepare(device, &x->real, &x->in_order, error);
+  mmc_status status = mmci_in_order_prepare(device, &x->real, false, &x->in_order, error);
   return status == MMC_E_UNSUPPORTED
              ? mmci_large_tile_prepare(&device->properties, &x->real, shape, &x->large, error)
              : status;

@@ -26,11 +26,25 @@ static const double MULTIPLICATIONS_MIN = 1 << 18;
 struct mmci_in_order {
   mmci_device *device;
   mmci_gemm gemm;
+  bool as_sums;
   mmci_lt_product lt;
 };
 
 static const float ONE_F32 = 1, ZERO_F32 = 0;
 static const double ONE_F64 = 1, ZERO_F64 = 0;
+
+/* Returns the dtype of what is written for elements: themselves, or sums. */
+static mmc_dtype result_of(mmc_dtype dtype, bool as_sums) {
+  return as_sums && mmci_cuda_element_bytes(dtype) == 2 ? MMC_F32 : dtype;
+}
+
+/* Settles results of that dtype. */
+static mmc_status settle(cudaStream_t stream, const mmci_gemm *gemm, bool as_sums, void *c,
+                         mmci_error *error) {
+  mmci_gemm results = *gemm;
+  results.dtype = result_of(gemm->dtype, as_sums);
+  return mmci_cuda_settle(stream, &results, c, error);
+}
 
 bool mmci_in_order_pays(const mmci_gemm *gemm) {
   const double batch = gemm->batch > 1 ? (double)gemm->batch : 1;
@@ -122,6 +136,7 @@ static void take_back(const mmci_form *form, int64_t ks, int64_t others, bool al
 /* What is compared, on the host and on the device. */
 typedef struct comparison {
   mmci_gemm gemm;
+  bool as_sums;
   cudaStream_t stream;
   size_t a_bytes, b_bytes, c_bytes; /* rounded up to ALIGNED */
   unsigned char *host;              /* A, B, C and C */
@@ -139,8 +154,11 @@ static void close_comparison(comparison *x) {
   if (x->stream != NULL) mmci_cuda_ignore(cudaStreamDestroy(x->stream));
 }
 
-static mmc_status open_comparison(const mmci_gemm *gemm, comparison *x, mmci_error *error) {
-  const size_t size = mmci_cuda_element_bytes(gemm->dtype);
+static mmc_status open_comparison(const mmci_gemm *gemm, bool as_sums, comparison *x,
+                                  mmci_error *error) {
+  const size_t size = mmci_cuda_element_bytes(gemm->dtype),
+               c_size = mmci_cuda_element_bytes(result_of(gemm->dtype, as_sums));
+  x->as_sums = as_sums;
   x->gemm = shortened_gemm(gemm);
   const mmci_gemm *g = &x->gemm;
   const mmci_form c = {.ld = g->ldc, .stride = g->c_stride};
@@ -148,7 +166,7 @@ static mmc_status open_comparison(const mmci_gemm *gemm, comparison *x, mmci_err
                b = operand_elements(&g->b, g->k, g->n, g->batch);
   x->a_bytes = aligned(size * a);
   x->b_bytes = aligned(size * b);
-  x->c_bytes = aligned(size * operand_elements(&c, g->m, g->n, g->batch));
+  x->c_bytes = aligned(c_size * operand_elements(&c, g->m, g->n, g->batch));
   const size_t all = x->a_bytes + x->b_bytes + 2 * x->c_bytes;
   x->host = mmci_alloc_zeroed(all, 1);
   if (x->host == NULL) return mmci_fail_nomem(error, all);
@@ -177,36 +195,42 @@ static bool multiply_by(const mmci_cublas *cublas, const mmci_lt_product *lt, mm
 
 static mmc_status reference(const comparison *x, void *c, mmci_error *error) {
   const void *a = x->device, *b = x->device + x->a_bytes;
+  if (result_of(x->gemm.dtype, x->as_sums) != x->gemm.dtype) {
+    mmc_status status = mmci_cuda_ordered_half_sums(x->stream, &x->gemm, a, b, c, error);
+    return status == MMC_OK ? settle(x->stream, &x->gemm, true, c, error) : status;
+  }
   return mmci_cuda_element_bytes(x->gemm.dtype) == 2
              ? mmci_cuda_ordered_half(x->stream, &x->gemm, a, b, c, error)
              : mmci_cuda_ordered_product(x->stream, &x->gemm, a, b, c, error);
 }
 
-static bool describe(const mmci_cublas *cublas, const mmci_gemm *gemm, mmci_lt_product *lt,
-                     mmc_status *status, mmci_error *error) {
+static bool describe(const mmci_cublas *cublas, const mmci_gemm *gemm, bool as_sums,
+                     mmci_lt_product *lt, mmc_status *status, mmci_error *error) {
   mmci_stored a, b, c;
   const mmci_form form = {.ld = gemm->ldc};
   if (!mmci_stored_as(&gemm->a, gemm->m, gemm->k, gemm->dtype, &a) ||
       !mmci_stored_as(&gemm->b, gemm->k, gemm->n, gemm->dtype, &b) ||
       !mmci_stored_as(&form, gemm->m, gemm->n, gemm->dtype, &c))
     return false;
-  *status = mmci_lt_describe(cublas, mmci_arithmetic_of(gemm->dtype), gemm, &a, &b, &c, lt, error);
+  const mmci_arithmetic *results = mmci_arithmetic_of(result_of(gemm->dtype, as_sums));
+  *status = mmci_lt_describe(cublas, mmci_arithmetic_of(gemm->dtype), gemm, &a, &b, &c,
+                             results->type, lt, error);
   return true;
 }
 
 /* Lets *same say whether the algorithm's bits are those of the kernels here. */
-static mmc_status compare(const mmci_cublas *cublas, const mmci_gemm *gemm,
+static mmc_status compare(const mmci_cublas *cublas, const mmci_gemm *gemm, bool as_sums,
                           const cublasLtMatmulAlgo_t *algorithm, bool *same, mmci_error *error) {
   comparison x = {0};
   mmci_lt_product lt = {0};
-  mmc_status status = open_comparison(gemm, &x, error);
+  mmc_status status = open_comparison(gemm, as_sums, &x, error);
   unsigned char *c = x.device != NULL ? x.device + x.a_bytes + x.b_bytes : NULL,
                 *host = x.host != NULL ? x.host + x.a_bytes + x.b_bytes : NULL;
-  *same = status == MMC_OK && describe(cublas, &x.gemm, &lt, &status, error);
+  *same = status == MMC_OK && describe(cublas, &x.gemm, as_sums, &lt, &status, error);
   lt.algorithm = *algorithm;
   *same = *same && status == MMC_OK &&
           multiply_by(cublas, &lt, x.gemm.dtype, x.stream, x.device, x.device + x.a_bytes, c);
-  if (status == MMC_OK && *same) status = mmci_cuda_settle(x.stream, &x.gemm, c, error);
+  if (status == MMC_OK && *same) status = settle(x.stream, &x.gemm, as_sums, c, error);
   if (status == MMC_OK && *same) status = reference(&x, c + x.c_bytes, error);
   if (status == MMC_OK)
     status =
@@ -222,11 +246,11 @@ static mmc_status compare(const mmci_cublas *cublas, const mmci_gemm *gemm,
 
 /* ---- algorithms ------------------------------------------------------------------------------ */
 
-static uint64_t key_of(const mmci_gemm *gemm, const cublasLtMatmulAlgo_t *algorithm) {
+static uint64_t key_of(const mmci_gemm *gemm, bool as_sums, const cublasLtMatmulAlgo_t *algorithm) {
   const mmci_gemm like = shortened_gemm(gemm);
-  const int64_t facts[] = {like.dtype,    like.m,        like.k,       like.n,       like.batch,
-                           like.a.ld,     like.b.ld,     like.ldc,     like.a.trans, like.b.trans,
-                           like.a.stride, like.b.stride, like.c_stride};
+  const int64_t facts[] = {like.dtype,    like.m,        like.k,        like.n,       like.batch,
+                           like.a.ld,     like.b.ld,     like.ldc,      like.a.trans, like.b.trans,
+                           like.a.stride, like.b.stride, like.c_stride, as_sums};
   return mmci_hash_bytes(mmci_hash_bytes(MMCI_HASH_START, algorithm, sizeof *algorithm), facts,
                          sizeof facts);
 }
@@ -274,9 +298,9 @@ static mmc_status choose(mmci_in_order *x, mmci_error *error) {
   for (int t = 0; t < count && t < TRIED_MAX && status == MMC_OK; t++) {
     bool same = false;
     if (cuts_k(cublas, &results[t].algo)) continue;
-    const uint64_t key = key_of(&x->gemm, &results[t].algo);
+    const uint64_t key = key_of(&x->gemm, x->as_sums, &results[t].algo);
     if (!is_known(x->device, key, &same)) {
-      status = compare(cublas, &x->gemm, &results[t].algo, &same, error);
+      status = compare(cublas, &x->gemm, x->as_sums, &results[t].algo, &same, error);
       if (status == MMC_OK) remember(x->device, key, same);
     }
     if (same) {
@@ -289,14 +313,15 @@ static mmc_status choose(mmci_in_order *x, mmci_error *error) {
                                       "cuBLASLt has no algorithm that adds up in order");
 }
 
-mmc_status mmci_in_order_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_in_order **out,
-                                 mmci_error *error) {
+mmc_status mmci_in_order_prepare(mmci_device *device, const mmci_gemm *gemm, bool as_sums,
+                                 mmci_in_order **out, mmci_error *error) {
   mmci_in_order *x = mmci_alloc_zeroed(1, sizeof *x);
   if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
   mmc_status status = MMC_OK;
   x->device = device;
   x->gemm = *gemm;
-  if (!describe(device->cublas, gemm, &x->lt, &status, error))
+  x->as_sums = as_sums;
+  if (!describe(device->cublas, gemm, as_sums, &x->lt, &status, error))
     status = mmci_fail(error, MMC_E_UNSUPPORTED, "cuBLAS has no name for how operands lie");
   if (status == MMC_OK) status = choose(x, error);
   if (status == MMC_OK)
@@ -320,5 +345,5 @@ mmc_status mmci_in_order_enqueue(cudaStream_t stream, const mmci_in_order *x, co
                                  const void *b, void *c, mmci_error *error) {
   if (!multiply_by(x->device->cublas, &x->lt, x->gemm.dtype, stream, a, b, c))
     return mmci_fail(error, MMC_E_DEVICE, "cublasLtMatmul: failed for a product in order");
-  return mmci_cuda_settle(stream, &x->gemm, c, error);
+  return x->as_sums ? MMC_OK : mmci_cuda_settle(stream, &x->gemm, c, error);
 }

@@ -26,10 +26,11 @@ typedef struct mmci_in_order_known {
  * not added to, and enough to do. */
 bool mmci_in_order_pays(const mmci_gemm *gemm);
 
-/* Prepares a product or a strided batch for the current device, whose cuBLAS was found. Returns
+/* Prepares a product or a strided batch for the current device, whose cuBLAS was found. With
+ * as_sums, results are sums that are neither rounded nor settled, of 16 bits in f32. Returns
  * E_UNSUPPORTED where no algorithm adds up in this order, E_NOMEM, E_DEVICE. */
-mmc_status mmci_in_order_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_in_order **out,
-                                 mmci_error *error);
+mmc_status mmci_in_order_prepare(mmci_device *device, const mmci_gemm *gemm, bool as_sums,
+                                 mmci_in_order **out, mmci_error *error);
 void mmci_in_order_release(mmci_in_order *product);
 
 /* Says whether operands lie where the algorithm reads them. */

@@ -38,12 +38,12 @@ void mmci_lt_destroy(const mmci_cublas *cublas, mmci_lt_product *lt) {
   if (lt->product != NULL) (void)cublas->cublasLtMatmulDescDestroy(lt->product);
 }
 
-static mmc_status describe_matrix(const mmci_cublas *cublas, const mmci_arithmetic *as,
+static mmc_status describe_matrix(const mmci_cublas *cublas, cudaDataType_t type,
                                   const mmci_stored *matrix, int64_t batch, int64_t stride,
                                   cublasLtMatrixLayout_t *out, mmci_error *error) {
   const int32_t count = (int32_t)batch;
   MMCI_CUBLAS_TRY(cublas, cublasLtMatrixLayoutCreate,
-                  (out, as->type, (uint64_t)matrix->rows, (uint64_t)matrix->cols, matrix->ld));
+                  (out, type, (uint64_t)matrix->rows, (uint64_t)matrix->cols, matrix->ld));
   if (batch <= 1) return MMC_OK;
   MMCI_CUBLAS_TRY(cublas, cublasLtMatrixLayoutSetAttribute,
                   (*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
@@ -54,18 +54,19 @@ static mmc_status describe_matrix(const mmci_cublas *cublas, const mmci_arithmet
 
 mmc_status mmci_lt_describe(const mmci_cublas *cublas, const mmci_arithmetic *as,
                             const mmci_gemm *gemm, const mmci_stored *a, const mmci_stored *b,
-                            const mmci_stored *c, mmci_lt_product *lt, mmci_error *error) {
+                            const mmci_stored *c, cudaDataType_t of_c, mmci_lt_product *lt,
+                            mmci_error *error) {
   const int64_t batch = gemm->batch;
   MMCI_CUBLAS_TRY(cublas, cublasLtMatmulDescCreate, (&lt->product, as->compute, as->scale));
   MMCI_CUBLAS_TRY(cublas, cublasLtMatmulDescSetAttribute,
                   (lt->product, CUBLASLT_MATMUL_DESC_TRANSA, &b->op, sizeof b->op));
   MMCI_CUBLAS_TRY(cublas, cublasLtMatmulDescSetAttribute,
                   (lt->product, CUBLASLT_MATMUL_DESC_TRANSB, &a->op, sizeof a->op));
-  mmc_status status = describe_matrix(cublas, as, a, batch, gemm->a.stride, &lt->a, error);
+  mmc_status status = describe_matrix(cublas, as->type, a, batch, gemm->a.stride, &lt->a, error);
   if (status == MMC_OK)
-    status = describe_matrix(cublas, as, b, batch, gemm->b.stride, &lt->b, error);
+    status = describe_matrix(cublas, as->type, b, batch, gemm->b.stride, &lt->b, error);
   if (status == MMC_OK)
-    status = describe_matrix(cublas, as, c, batch, gemm->c_stride, &lt->c, error);
+    status = describe_matrix(cublas, of_c, c, batch, gemm->c_stride, &lt->c, error);
   return status;
 }
 

@@ -43,11 +43,12 @@ const mmci_arithmetic *mmci_arithmetic_of(mmc_dtype dtype);
 bool mmci_stored_as(const mmci_form *form, int64_t rows, int64_t cols, mmc_dtype dtype,
                     mmci_stored *out);
 
-/* Describes op(A) op(B), a batch with the gemm's strides. What was described before a failure is
- * destroyed by mmci_lt_destroy(), like the rest. */
+/* Describes op(A) op(B), a batch with the gemm's strides, whose results are of type of_c. What was
+ * described before a failure is destroyed by mmci_lt_destroy(), like the rest. */
 mmc_status mmci_lt_describe(const mmci_cublas *cublas, const mmci_arithmetic *arithmetic,
                             const mmci_gemm *gemm, const mmci_stored *a, const mmci_stored *b,
-                            const mmci_stored *c, mmci_lt_product *out, mmci_error *error);
+                            const mmci_stored *c, cudaDataType_t of_c, mmci_lt_product *out,
+                            mmci_error *error);
 void mmci_lt_destroy(const mmci_cublas *cublas, mmci_lt_product *lt);
 
 /* Asks for the algorithms for a product that was described, best first. */

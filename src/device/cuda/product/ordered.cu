@@ -25,6 +25,7 @@ static const int64_t MOST_BLOCKS = 1 << 20;
 struct OrderedShape {
   int64_t m, k, n, lda, ldb, ldc, batch, a_stride, b_stride, c_stride;
   bool a_trans, a_gathered, b_trans, b_gathered, accumulate;
+  mmci_spans spans; /* batch counts them all */
 };
 
 /* ---- sums --------------------------------------------------------------------------------------
@@ -85,19 +86,20 @@ static __device__ __forceinline__ void store_tile(const Sum *from, bool along_li
   }
 }
 
-/* Returns the place in a tile of element p of those of a thread: as many neighbours as 16 bytes
+/* Returns the place in a tile of element p of the PART of a thread: as many neighbours as 16 bytes
  * have, so that what neighbouring threads read at once lies in different banks. */
-template <typename Sum>
+template <typename Sum, int PART>
 static __device__ __forceinline__ int place(int lane, int p) {
-  constexpr int NEAR = 16 / (int)sizeof(Sum);
+  constexpr int WORD = 16 / (int)sizeof(Sum), NEAR = WORD < PART ? WORD : PART;
   return p / NEAR * NEAR * SIDE + lane * NEAR + p % NEAR;
 }
 
-template <typename Element, int PART, int DEPTH>
+/* Results are elements, or sums that are not rounded to such. */
+template <typename Element, typename Result, int PART, int DEPTH>
 __global__ void __launch_bounds__(THREADS,
                                   (PART * PART * sizeof(typename Element::Sum) > 128 ? 1 : 2))
     ordered_product(OrderedShape s, const void *all_a, const void *all_b,
-                    typename Element::Stored *all_c) {
+                    typename Result::Stored *all_c) {
   typedef typename Element::Sum Sum;
   typedef typename Element::Stored Stored;
   constexpr int TILE = SIDE * PART, EACH = TILE * DEPTH / THREADS;
@@ -110,28 +112,33 @@ __global__ void __launch_bounds__(THREADS,
   for (int64_t at = blockIdx.x; at < tiles * s.batch; at += gridDim.x) {
     const int64_t tile = at % tiles, i = at / tiles, first_row = tile / across * TILE,
                   first_col = tile % across * TILE;
-    const Stored *a = mmci_matrix_of<Stored>(all_a, i, s.a_stride, s.a_gathered),
-                 *b = mmci_matrix_of<Stored>(all_b, i, s.b_stride, s.b_gathered);
-    Stored *c = all_c + i * s.c_stride;
+    const mmci_span span = mmci_span_of(s.spans, s.k, i);
+    const Stored *a = mmci_matrix_of<Stored>(all_a, span.product, s.a_stride, s.a_gathered) +
+                      span.begin * a_next,
+                 *b = mmci_matrix_of<Stored>(all_b, span.product, s.b_stride, s.b_gathered) +
+                      span.begin * b_next;
+    const int64_t k = span.end - span.begin;
+    typename Result::Stored *c = all_c + i * s.c_stride;
     Sum sum[PART][PART], a_next_terms[EACH], b_next_terms[EACH];
 #pragma unroll
     for (int p = 0; p < PART; p++)
 #pragma unroll
       for (int q = 0; q < PART; q++) {
-        const int64_t r = first_row + place<Sum>(row, p), t = first_col + place<Sum>(col, q);
+        const int64_t r = first_row + place<Sum, PART>(row, p),
+                      t = first_col + place<Sum, PART>(col, q);
         sum[p][q] = Sum{};
-        if (s.accumulate && r < s.m && t < s.n) sum[p][q] = Element::read(c[r * s.ldc + t], false);
+        if (s.accumulate && r < s.m && t < s.n) sum[p][q] = Result::read(c[r * s.ldc + t], false);
       }
-    load_tile<Element, TILE, DEPTH>(a, a_step, a_next, s.m, s.k, first_row, 0, a_next_terms);
-    load_tile<Element, TILE, DEPTH>(b, b_step, b_next, s.n, s.k, first_col, 0, b_next_terms);
-    for (int64_t depth = 0; depth < s.k; depth += DEPTH) {
+    load_tile<Element, TILE, DEPTH>(a, a_step, a_next, s.m, k, first_row, 0, a_next_terms);
+    load_tile<Element, TILE, DEPTH>(b, b_step, b_next, s.n, k, first_col, 0, b_next_terms);
+    for (int64_t depth = 0; depth < k; depth += DEPTH) {
       store_tile<Sum, TILE, DEPTH>(a_next_terms, a_step == 1, a_tile);
       store_tile<Sum, TILE, DEPTH>(b_next_terms, b_step == 1, b_tile);
       __syncthreads();
-      if (depth + DEPTH < s.k) {
-        load_tile<Element, TILE, DEPTH>(a, a_step, a_next, s.m, s.k, first_row, depth + DEPTH,
+      if (depth + DEPTH < k) {
+        load_tile<Element, TILE, DEPTH>(a, a_step, a_next, s.m, k, first_row, depth + DEPTH,
                                         a_next_terms);
-        load_tile<Element, TILE, DEPTH>(b, b_step, b_next, s.n, s.k, first_col, depth + DEPTH,
+        load_tile<Element, TILE, DEPTH>(b, b_step, b_next, s.n, k, first_col, depth + DEPTH,
                                         b_next_terms);
       }
 #pragma unroll 2
@@ -139,8 +146,8 @@ __global__ void __launch_bounds__(THREADS,
         Sum left[PART], right[PART];
 #pragma unroll
         for (int p = 0; p < PART; p++) {
-          left[p] = a_tile[d][place<Sum>(row, p)];
-          right[p] = b_tile[d][place<Sum>(col, p)];
+          left[p] = a_tile[d][place<Sum, PART>(row, p)];
+          right[p] = b_tile[d][place<Sum, PART>(col, p)];
         }
 #pragma unroll
         for (int p = 0; p < PART; p++)
@@ -153,8 +160,9 @@ __global__ void __launch_bounds__(THREADS,
     for (int p = 0; p < PART; p++)
 #pragma unroll
       for (int q = 0; q < PART; q++) {
-        const int64_t r = first_row + place<Sum>(row, p), t = first_col + place<Sum>(col, q);
-        if (r < s.m && t < s.n) c[r * s.ldc + t] = rounded<Element>(sum[p][q]);
+        const int64_t r = first_row + place<Sum, PART>(row, p),
+                      t = first_col + place<Sum, PART>(col, q);
+        if (r < s.m && t < s.n) c[r * s.ldc + t] = rounded<Result>(sum[p][q]);
       }
   }
 }
@@ -162,15 +170,16 @@ __global__ void __launch_bounds__(THREADS,
 /* ---- launches ----------------------------------------------------------------------------------
  */
 
-template <typename Element, int PART, int DEPTH>
+template <typename Element, typename Result, int PART, int DEPTH>
 static mmc_status launch_ordered(cudaStream_t stream, const OrderedShape &s, const void *a,
                                  const void *b, void *c, mmci_error *error) {
   constexpr int64_t TILE = SIDE * PART;
   const int64_t tiles = (s.m + TILE - 1) / TILE * ((s.n + TILE - 1) / TILE) * s.batch;
   if (tiles == 0) return MMC_OK;
   const unsigned blocks = (unsigned)(tiles < MOST_BLOCKS ? tiles : MOST_BLOCKS);
-  MMCI_CUDA_TRY(mmci_launch(ordered_product<Element, PART, DEPTH>, dim3(blocks), dim3(THREADS), 0,
-                            stream, s, a, b, static_cast<typename Element::Stored *>(c)));
+  MMCI_CUDA_TRY(mmci_launch(ordered_product<Element, Result, PART, DEPTH>, dim3(blocks),
+                            dim3(THREADS), 0, stream, s, a, b,
+                            static_cast<typename Result::Stored *>(c)));
   return MMC_OK;
 }
 
@@ -179,29 +188,47 @@ template <typename Element, int LARGE>
 static mmc_status launch_either(cudaStream_t stream, const OrderedShape &s, const void *a,
                                 const void *b, void *c, mmci_error *error) {
   enum { MANY = 1 << 21 };
-  return s.batch * s.m * s.n >= MANY ? launch_ordered<Element, LARGE, 16>(stream, s, a, b, c, error)
-                                     : launch_ordered<Element, QUAD, 16>(stream, s, a, b, c, error);
+  return s.batch * s.m * s.n >= MANY
+             ? launch_ordered<Element, Element, LARGE, 16>(stream, s, a, b, c, error)
+             : launch_ordered<Element, Element, QUAD, 16>(stream, s, a, b, c, error);
+}
+
+/* Pieces of long products: where there are few, small tiles, which bring more terms at once, so
+ * that more blocks have less to wait for. */
+template <typename Element, typename Result>
+static mmc_status launch_pieces(cudaStream_t stream, const OrderedShape &s, const void *a,
+                                const void *b, void *c, mmci_error *error) {
+  enum { TILE = SIDE * QUAD, FEW = 132, SMALL = 2, DEEP = 64 };
+  const int64_t tiles = (s.m + TILE - 1) / TILE * ((s.n + TILE - 1) / TILE) * s.batch;
+  return tiles < FEW || (s.m <= TILE / 2 && s.n <= TILE / 2)
+             ? launch_ordered<Element, Result, SMALL, DEEP>(stream, s, a, b, c, error)
+             : launch_ordered<Element, Result, QUAD, 16>(stream, s, a, b, c, error);
+}
+
+static OrderedShape shape_of(const mmci_gemm *gemm, const mmci_spans &spans) {
+  const mmci_form &x = gemm->a, &y = gemm->b;
+  return {gemm->m,
+          gemm->k,
+          gemm->n,
+          x.ld,
+          y.ld,
+          gemm->ldc,
+          (gemm->batch > 0 ? gemm->batch : 1) * spans.count,
+          x.stride,
+          y.stride,
+          gemm->c_stride,
+          x.trans,
+          x.gathered,
+          y.trans,
+          y.gathered,
+          gemm->accumulate,
+          spans};
 }
 
 extern "C" mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_gemm *gemm,
                                                 const void *a, const void *b, void *c,
                                                 mmci_error *error) {
-  const mmci_form &x = gemm->a, &y = gemm->b;
-  const OrderedShape s = {gemm->m,
-                          gemm->k,
-                          gemm->n,
-                          x.ld,
-                          y.ld,
-                          gemm->ldc,
-                          gemm->batch > 0 ? gemm->batch : 1,
-                          x.stride,
-                          y.stride,
-                          gemm->c_stride,
-                          x.trans,
-                          x.gathered,
-                          y.trans,
-                          y.gathered,
-                          gemm->accumulate};
+  const OrderedShape s = shape_of(gemm, mmci_all_terms(gemm->k));
   switch (gemm->dtype) {
     case MMC_F32:
       return launch_either<mmci_real_element<float>, 8>(stream, s, a, b, c, error);
@@ -218,6 +245,32 @@ extern "C" mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_
       break;
   }
   return mmci_fail(error, MMC_E_ARG, "dtype: expected one of mmc_dtype, got %d", (int)gemm->dtype);
+}
+
+extern "C" mmc_status mmci_cuda_ordered_pieces(cudaStream_t stream, const mmci_gemm *gemm,
+                                               const mmci_piece_range *range, const void *a,
+                                               const void *b, void *parts, mmci_error *error) {
+  mmci_gemm piece = *gemm; /* whose results are parts */
+  piece.ldc = gemm->n;
+  piece.c_stride = gemm->m * gemm->n;
+  piece.accumulate = false;
+  const OrderedShape s = shape_of(&piece, {range->first, range->count, MMCI_PIECE_TERMS});
+  switch (gemm->dtype) {
+    case MMC_F32:
+      return launch_pieces<mmci_real_element<float>, mmci_real_element<float>>(stream, s, a, b,
+                                                                               parts, error);
+    case MMC_F64:
+      return launch_pieces<mmci_real_element<double>, mmci_real_element<double>>(stream, s, a, b,
+                                                                                 parts, error);
+    case MMC_F16:
+      return launch_pieces<mmci_f16_element, mmci_real_element<float>>(stream, s, a, b, parts,
+                                                                       error);
+    case MMC_BF16:
+      return launch_pieces<mmci_bf16_element, mmci_real_element<float>>(stream, s, a, b, parts,
+                                                                        error);
+    default:
+      return mmci_cuda_ordered_complex_pieces(stream, &piece, range, -1, a, b, parts, error);
+  }
 }
 
 /* ---- what other kernels have computed in this order -------------------------------------------

@@ -36,6 +36,7 @@ struct ComplexShape {
   int a_word, b_word; /* bytes that may be copied at once */
   bool a_trans, a_gathered, b_trans, b_gathered, accumulate, wide_c;
   bool b_conj, c_conj; /* B, and what is stored of the sums, are conjugated */
+  mmci_spans spans;    /* batch counts them all */
 };
 
 /* ---- pieces of operands ------------------------------------------------------------------------
@@ -471,34 +472,34 @@ struct Block {
 template <typename B>
 struct Coming {
   typedef mmci_complex<typename B::Real> Complex;
-  int64_t tile, depth;
+  int64_t tile, rest; /* rest: terms of the tile that are not loaded yet */
   const Complex *a, *b;
   int rows, cols; /* of the tile, that there are */
 
   __device__ __forceinline__ void begin(const ComplexShape &s, const void *all_a,
                                         const void *all_b) {
-    depth = 0;
     if (tile >= s.tiles * s.batch) return;
     const mmci_spot spot = mmci_spot_of<B::ROWS, B::COLS>(s.tiles, s.across, tile);
-    a = mmci_matrix_of<Complex>(all_a, spot.i, s.a_stride, s.a_gathered) +
-        spot.row * (s.a_trans ? 1 : s.lda);
-    b = mmci_matrix_of<Complex>(all_b, spot.i, s.b_stride, s.b_gathered) +
-        spot.col * (s.b_trans ? s.ldb : 1);
+    const mmci_span span = mmci_span_of(s.spans, s.k, spot.i);
+    a = mmci_matrix_of<Complex>(all_a, span.product, s.a_stride, s.a_gathered) +
+        spot.row * (s.a_trans ? 1 : s.lda) + span.begin * (s.a_trans ? s.lda : 1);
+    b = mmci_matrix_of<Complex>(all_b, span.product, s.b_stride, s.b_gathered) +
+        spot.col * (s.b_trans ? s.ldb : 1) + span.begin * (s.b_trans ? 1 : s.ldb);
+    rest = span.end - span.begin;
     rows = (int)min(s.m - spot.row, (int64_t)B::ROWS);
     cols = (int)min(s.n - spot.col, (int64_t)B::COLS);
   }
   __device__ __forceinline__ void load(const ComplexShape &s, const void *all_a, const void *all_b,
                                        Complex *to) {
     if (tile < s.tiles * s.batch) {
-      const int64_t rest = s.k - depth;
       const int thread = (int)threadIdx.x - B::FIRST_COPYING;
       fetch<B::ROWS, B::DEPTH, B::A_PITCH, B::COPYING>(a, s.lda, s.a_trans, rows, rest, s.a_word,
                                                        thread, to);
       fetch_b(s, rest, thread, to + B::A_ELEMENTS);
       a += B::DEPTH * (s.a_trans ? s.lda : 1);
       b += B::DEPTH * (s.b_trans ? 1 : s.ldb);
-      depth += B::DEPTH;
-      if (depth >= s.k) {
+      rest -= B::DEPTH;
+      if (rest <= 0) {
         tile += gridDim.x;
         begin(s, all_a, all_b);
       }
@@ -582,7 +583,8 @@ __global__ void __launch_bounds__(B::THREADS, B::BLOCKS)
     Sums sums;
     sums.begin(warp % Sums::PARTS, s.b_conj);
     if (s.accumulate && is_there) sums.each(Reader<Real>{corner});
-    int64_t rest = s.k;
+    const mmci_span span = mmci_span_of(s.spans, s.k, mine.i);
+    int64_t rest = span.end - span.begin;
     do {
       if (copies) mmci_copy_async_wait<B::STAGES - 2>();
       __syncthreads();
@@ -666,7 +668,7 @@ static Launched launched_of(const mmci_gemm *gemm, const void *a, const void *b,
   s.b_conj = x.conj != y.conj;
   s.c_conj = x.conj;
   s.accumulate = gemm->accumulate;
-  const bool even = real_bytes == 8 || (gemm->ldc | (s.batch > 1 ? gemm->c_stride : 0)) % 2 == 0;
+  const bool even = real_bytes == 8 || (gemm->ldc | gemm->c_stride) % 2 == 0;
   s.wide_c = !turned && even && (uintptr_t)c % WORD_BYTES == 0;
   return to;
 }
@@ -711,18 +713,36 @@ constexpr mmci_ordered_complex_sides C64_SIDES[] = {MMCI_ORDERED_C64_TILES(SIDES
 static_assert(C64<false>::is(C64_SIDES) && C64<true>::is(C64_SIDES) && C128::is(C128_SIDES),
               "tiles are those that are chosen from");
 
-extern "C" mmc_status mmci_cuda_ordered_complex_by(cudaStream_t stream, const mmci_gemm *gemm,
-                                                   int tile, const void *a, const void *b, void *c,
-                                                   mmci_error *error) {
+static mmc_status launch_spans(cudaStream_t stream, const mmci_gemm *gemm, const mmci_spans &spans,
+                               int tile, const void *a, const void *b, void *c, mmci_error *error) {
   int device = 0, multiprocessors = 0;
   MMCI_CUDA_TRY(cudaGetDevice(&device));
   MMCI_CUDA_TRY(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  if (tile < 0) tile = mmci_ordered_complex_choose(gemm, multiprocessors);
-  const Launched x = launched_of(gemm, a, b, c);
+  Launched x = launched_of(gemm, a, b, c);
+  x.shape.spans = spans;
+  x.shape.batch *= spans.count;
+  mmci_gemm like = *gemm;
+  like.k = gemm->k < spans.terms ? gemm->k : spans.terms;
+  like.batch = x.shape.batch;
+  if (tile < 0) tile = mmci_ordered_complex_choose(&like, multiprocessors);
   const auto launcher = gemm->dtype == MMC_C128 ? C128::at(tile)
                         : x.shape.b_conj        ? C64<true>::at(tile)
                                                 : C64<false>::at(tile);
   return launcher(stream, x.shape, multiprocessors, x.a, x.b, c, error);
+}
+
+extern "C" mmc_status mmci_cuda_ordered_complex_by(cudaStream_t stream, const mmci_gemm *gemm,
+                                                   int tile, const void *a, const void *b, void *c,
+                                                   mmci_error *error) {
+  return launch_spans(stream, gemm, mmci_all_terms(gemm->k), tile, a, b, c, error);
+}
+
+extern "C" mmc_status mmci_cuda_ordered_complex_pieces(cudaStream_t stream, const mmci_gemm *piece,
+                                                       const mmci_piece_range *range, int tile,
+                                                       const void *a, const void *b, void *parts,
+                                                       mmci_error *error) {
+  return launch_spans(stream, piece, {range->first, range->count, MMCI_PIECE_TERMS}, tile, a, b,
+                      parts, error);
 }
 
 extern "C" mmc_status mmci_cuda_ordered_complex(cudaStream_t stream, const mmci_gemm *gemm,

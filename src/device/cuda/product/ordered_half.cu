@@ -44,6 +44,7 @@ struct HalfShape {
   int64_t m, k, n, ldc, batch, c_stride, tiles, across;
   HalfOperand a, b;
   bool accumulate, has_pairs; /* C is written two elements at once */
+  mmci_spans spans;           /* batch counts them all */
 };
 
 /* ---- pieces of operands ------------------------------------------------------------------------
@@ -213,11 +214,32 @@ struct HalfSums {
 /* ---- products ----------------------------------------------------------------------------------
  */
 
-/* HELD says that an operand has lines of odd elements. */
-template <typename Element, bool HELD>
+/* Write two neighbouring results, or the first of them: rounded elements, or sums as they are. */
+template <typename Element>
+static __device__ __forceinline__ void write_results(uint16_t *to, float x, float y, bool pairs,
+                                                     bool is_second) {
+  const uint32_t pair = mmci_pair<Element>(x, y);
+  const uint16_t low = mmci_settled_half<Element>((uint16_t)pair),
+                 high = mmci_settled_half<Element>((uint16_t)(pair >> 16));
+  if (pairs && is_second) {
+    *reinterpret_cast<uint32_t *>(to) = (uint32_t)low | (uint32_t)high << 16;
+  } else {
+    to[0] = low;
+    if (is_second) to[1] = high;
+  }
+}
+template <typename Element>
+static __device__ __forceinline__ void write_results(float *to, float x, float y, bool,
+                                                     bool is_second) {
+  to[0] = x;
+  if (is_second) to[1] = y;
+}
+
+/* HELD says that an operand has lines of odd elements; results are elements, or sums in f32. */
+template <typename Element, bool HELD, typename Result>
 __global__ void __launch_bounds__(THREADS, BLOCKS)
     ordered_half(const __grid_constant__ HalfShape s, const void *all_a, const void *all_b,
-                 uint16_t *all_c) {
+                 Result *all_c) {
   __shared__ __align__(16) uint16_t stages[STAGES][2][OPERAND];
   const int warp = (int)threadIdx.x / WARP, top = warp / 2 * WARP_TILE, left = warp % 2 * WARP_TILE;
   const int64_t all = s.tiles * s.batch;
@@ -227,8 +249,10 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   auto fetch_piece = [&](int stage) {
     if (coming < all) {
       const mmci_spot spot = mmci_spot_of<TILE, TILE>(s.tiles, s.across, coming);
-      const Piece a = piece_of(s.a, all_a, spot.i, spot.row, s.m, depth, s.k),
-                  b = piece_of(s.b, all_b, spot.i, spot.col, s.n, depth, s.k);
+      const mmci_span span = mmci_span_of(s.spans, s.k, spot.i);
+      const int64_t term = span.begin + depth;
+      const Piece a = piece_of(s.a, all_a, span.product, spot.row, s.m, term, span.end),
+                  b = piece_of(s.b, all_b, span.product, spot.col, s.n, term, span.end);
       if (HELD) {
         a_held.read(a);
         b_held.read(b);
@@ -237,7 +261,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
         copy_piece(b, s.b.word, stages[stage][1]);
       }
       depth += DEPTH;
-      if (depth >= s.k) {
+      if (span.begin + depth >= span.end) {
         depth = 0;
         coming += gridDim.x;
       }
@@ -257,14 +281,16 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   for (int64_t at = blockIdx.x; at < all; at += gridDim.x) {
     const mmci_spot mine = mmci_spot_of<TILE, TILE>(s.tiles, s.across, at);
     const int64_t rows = s.m - mine.row - top, cols = s.n - mine.col - left;
-    uint16_t *c = all_c + mine.i * s.c_stride + (mine.row + top) * s.ldc + mine.col + left;
+    const mmci_span span = mmci_span_of(s.spans, s.k, mine.i);
+    Result *c = all_c + mine.i * s.c_stride + (mine.row + top) * s.ldc + mine.col + left;
     HalfSums<Element> sums = {};
     if (s.accumulate)
       sums.each([&](int row, int col, float &x, float &y) {
-        if (row < rows && col < cols) x = Element::read(c[row * s.ldc + col], false);
-        if (row < rows && col + 1 < cols) y = Element::read(c[row * s.ldc + col + 1], false);
+        if (row < rows && col < cols) x = Element::read((uint16_t)c[row * s.ldc + col], false);
+        if (row < rows && col + 1 < cols)
+          y = Element::read((uint16_t)c[row * s.ldc + col + 1], false);
       });
-    for (int64_t rest = s.k; rest > 0; rest -= DEPTH) {
+    for (int64_t rest = span.end - span.begin; rest > 0; rest -= DEPTH) {
       const int next = stage == 0 ? STAGES - 1 : stage - 1;
       mmci_copy_async_wait<STAGES - 2>();
       __syncthreads();
@@ -285,16 +311,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     sums.each([&](int row, int col, float &x, float &y) {
       if (row >= rows || col >= cols) return;
-      const uint32_t pair = mmci_pair<Element>(x, y);
-      const uint16_t low = mmci_settled_half<Element>((uint16_t)pair),
-                     high = mmci_settled_half<Element>((uint16_t)(pair >> 16));
-      uint16_t *to = c + row * s.ldc + col;
-      if (s.has_pairs && col + 1 < cols) {
-        *reinterpret_cast<uint32_t *>(to) = (uint32_t)low | (uint32_t)high << 16;
-      } else {
-        to[0] = low;
-        if (col + 1 < cols) to[1] = high;
-      }
+      write_results<Element>(c + row * s.ldc + col, x, y, s.has_pairs, col + 1 < cols);
     });
   }
 }
@@ -318,41 +335,75 @@ static HalfOperand operand_of(const mmci_form &form, int64_t rows, int64_t cols,
           form.gathered};
 }
 
-template <typename Element>
+template <typename Element, typename Result>
 static mmc_status launch(cudaStream_t stream, const HalfShape &s, const void *a, const void *b,
-                         void *c, mmci_error *error) {
+                         Result *c, mmci_error *error) {
   int device = 0, multiprocessors = 0;
   MMCI_CUDA_TRY(cudaGetDevice(&device));
   MMCI_CUDA_TRY(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
   const int64_t all = s.tiles * s.batch, most = (int64_t)multiprocessors * BLOCKS;
   const dim3 grid((unsigned)(all < most ? all : most));
-  uint16_t *to = static_cast<uint16_t *>(c);
   if (s.a.word == 1 || s.b.word == 1)
-    MMCI_CUDA_TRY(
-        mmci_launch(ordered_half<Element, true>, grid, dim3(THREADS), 0, stream, s, a, b, to));
+    MMCI_CUDA_TRY(mmci_launch(ordered_half<Element, true, Result>, grid, dim3(THREADS), 0, stream,
+                              s, a, b, c));
   else
-    MMCI_CUDA_TRY(
-        mmci_launch(ordered_half<Element, false>, grid, dim3(THREADS), 0, stream, s, a, b, to));
+    MMCI_CUDA_TRY(mmci_launch(ordered_half<Element, false, Result>, grid, dim3(THREADS), 0, stream,
+                              s, a, b, c));
   return MMC_OK;
+}
+
+static HalfShape shape_of(const mmci_gemm *gemm, const mmci_spans &spans, const void *a,
+                          const void *b, const void *c) {
+  HalfShape s = {};
+  const int64_t batch = gemm->batch > 0 ? gemm->batch : 1;
+  s.m = gemm->m;
+  s.k = gemm->k;
+  s.n = gemm->n;
+  s.ldc = gemm->ldc;
+  s.batch = batch * spans.count;
+  s.c_stride = gemm->c_stride;
+  s.across = (s.n + TILE - 1) / TILE;
+  s.tiles = (s.m + TILE - 1) / TILE * s.across;
+  s.a = operand_of(gemm->a, s.m, s.k, batch, false, a);
+  s.b = operand_of(gemm->b, s.k, s.n, batch, true, b);
+  s.accumulate = gemm->accumulate;
+  s.has_pairs = word_of(s.ldc | (s.batch > 1 ? s.c_stride : 0), false, c) > 1;
+  s.spans = spans;
+  return s;
 }
 
 extern "C" mmc_status mmci_cuda_ordered_half(cudaStream_t stream, const mmci_gemm *gemm,
                                              const void *a, const void *b, void *c,
                                              mmci_error *error) {
-  HalfShape s = {};
-  s.m = gemm->m;
-  s.k = gemm->k;
-  s.n = gemm->n;
-  s.ldc = gemm->ldc;
-  s.batch = gemm->batch > 0 ? gemm->batch : 1;
-  s.c_stride = gemm->c_stride;
-  s.across = (s.n + TILE - 1) / TILE;
-  s.tiles = (s.m + TILE - 1) / TILE * s.across;
-  s.a = operand_of(gemm->a, s.m, s.k, s.batch, false, a);
-  s.b = operand_of(gemm->b, s.k, s.n, s.batch, true, b);
-  s.accumulate = gemm->accumulate;
-  s.has_pairs = word_of(s.ldc | (s.batch > 1 ? s.c_stride : 0), false, c) > 1;
+  const HalfShape s = shape_of(gemm, mmci_all_terms(gemm->k), a, b, c);
+  uint16_t *to = static_cast<uint16_t *>(c);
+  if (s.tiles == 0) return MMC_OK;
+  return gemm->dtype == MMC_BF16 ? launch<mmci_bf16_element>(stream, s, a, b, to, error)
+                                 : launch<mmci_f16_element>(stream, s, a, b, to, error);
+}
+
+static mmc_status launch_sums(cudaStream_t stream, const mmci_gemm *gemm, const mmci_spans &spans,
+                              const void *a, const void *b, float *c, mmci_error *error) {
+  const HalfShape s = shape_of(gemm, spans, a, b, c);
   if (s.tiles == 0) return MMC_OK;
   return gemm->dtype == MMC_BF16 ? launch<mmci_bf16_element>(stream, s, a, b, c, error)
                                  : launch<mmci_f16_element>(stream, s, a, b, c, error);
+}
+
+extern "C" mmc_status mmci_cuda_ordered_half_sums(cudaStream_t stream, const mmci_gemm *gemm,
+                                                  const void *a, const void *b, float *c,
+                                                  mmci_error *error) {
+  return launch_sums(stream, gemm, mmci_all_terms(gemm->k), a, b, c, error);
+}
+
+extern "C" mmc_status mmci_cuda_ordered_half_pieces(cudaStream_t stream, const mmci_gemm *gemm,
+                                                    const mmci_piece_range *range, const void *a,
+                                                    const void *b, float *parts,
+                                                    mmci_error *error) {
+  mmci_gemm piece = *gemm; /* whose results are parts */
+  piece.ldc = gemm->n;
+  piece.c_stride = gemm->m * gemm->n;
+  piece.accumulate = false;
+  return launch_sums(stream, &piece, {range->first, range->count, MMCI_PIECE_TERMS}, a, b, parts,
+                     error);
 }

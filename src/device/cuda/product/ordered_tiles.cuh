@@ -5,6 +5,31 @@
 
 #include <stdint.h>
 
+/* Which sums are computed: all terms of products; or of each product so many pieces, from number
+ * `first` on, of so many terms, of which the last piece may have fewer. Result number i is that of
+ * piece first + i % count of product i / count. */
+struct mmci_spans {
+  int64_t first, count, terms;
+};
+
+static inline mmci_spans mmci_all_terms(int64_t k) {
+  return {0, 1, k};
+}
+
+/* The product that a result is of, and its terms. */
+struct mmci_span {
+  int64_t product, begin, end;
+};
+
+static __device__ __forceinline__ mmci_span mmci_span_of(const mmci_spans &spans, int64_t k,
+                                                         int64_t i) {
+  if (spans.count == 1 && spans.first == 0) return {i, 0, k < spans.terms ? k : spans.terms};
+  const int64_t product = i / spans.count,
+                begin = (spans.first + i - product * spans.count) * spans.terms,
+                end = begin + spans.terms;
+  return {product, begin, end < k ? end : k};
+}
+
 /* Returns matrix number i of an operand. */
 template <typename Stored>
 static __device__ __forceinline__ const Stored *mmci_matrix_of(const void *data, int64_t i,

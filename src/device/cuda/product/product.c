@@ -8,7 +8,8 @@
  * emulated.c as variant 0, f64 ones and integers to residues.c, reproducible ones to ordered.cu and
  * ordered_complex.cu, or where they are large to whole tiles of large_tile.h, which add up in the
  * same order, as kernels for groups do, those of few elements, batches too, to thin.cu, those of 16
- * bits and few terms to outer.cu, and batches of vectors to vectors.cu.
+ * bits and few terms to outer.cu, and batches of vectors to vectors.cu. Long reproducible products
+ * go to pieces.c.
  * Products over semirings go to semiring.cu. What cuBLAS cannot say goes to plain.cu.
  */
 #include <inttypes.h>
@@ -28,6 +29,7 @@
 #include "device/cuda/product/large_tile.h"
 #include "device/cuda/product/lt.h"
 #include "device/cuda/product/ordered_complex.h"
+#include "device/cuda/product/pieces.h"
 #include "device/cuda/product/sliced_k.h"
 #include "device/cuda/product/thin.h"
 #include "device/cuda/residues/residues.h"
@@ -52,6 +54,7 @@ typedef enum kind {
   ORDERED_COMPLEX,
   ORDERED_HALF,
   IN_ORDER,
+  IN_PIECES,
   GROUP,
   CUBLAS_BATCH,
   CUBLAS,
@@ -93,6 +96,7 @@ struct mmci_kernel {
   mmci_large_tile *large_tile;           /* LARGE_TILE, ORDERED_TILES */
   mmci_sliced_k sliced_k;                /* SLICED_K */
   mmci_in_order *in_order;               /* IN_ORDER */
+  mmci_long_product *long_product;       /* IN_PIECES */
   mmci_group_kernel *group;              /* GROUP */
   mmci_complex_product *complex_product; /* ORDERED_COMPLEX, FAITHFUL_COMPLEX */
 };
@@ -213,8 +217,10 @@ static void choose_kind(const mmci_device *device, const mmci_gemm *gemm, mmci_k
     kernel->kind = NOTHING;
   else if (gemm->k == 0)
     kernel->kind = ZEROS;
-  else if (gemm->whole)
+  else if (mmci_gemm_is_whole(gemm))
     kernel->kind = mmci_dtype_is_complex(gemm->dtype) ? FAITHFUL_COMPLEX : RESIDUES;
+  else if (gemm->sums == MMCI_SUMS_PIECES)
+    kernel->kind = IN_PIECES;
   else if (mmci_gemm_is_in_order(gemm))
     kernel->kind = kind_in_order(device, gemm);
   else if (gemm->a.gathered || gemm->b.gathered ||
@@ -250,9 +256,9 @@ static bool has_whole(const mmci_device *device, const mmci_gemm *gemm) {
 }
 
 bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
-  return has_arithmetic(gemm) && (!gemm->whole || has_whole(device, gemm)) && gemm->m >= 0 &&
-         gemm->k >= 0 && gemm->n >= 0 && gemm->a.ld >= 1 && gemm->b.ld >= 1 && gemm->ldc >= 1 &&
-         gemm->batch >= 0 && gemm->a.stride >= 0 && gemm->b.stride >= 0;
+  return has_arithmetic(gemm) && (!mmci_gemm_is_whole(gemm) || has_whole(device, gemm)) &&
+         gemm->m >= 0 && gemm->k >= 0 && gemm->n >= 0 && gemm->a.ld >= 1 && gemm->b.ld >= 1 &&
+         gemm->ldc >= 1 && gemm->batch >= 0 && gemm->a.stride >= 0 && gemm->b.stride >= 0;
 }
 
 const char *mmci_cuda_variant_name(mmc_dtype dtype, int variant) {
@@ -292,6 +298,8 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
     case ORDERED_HALF:
     case IN_ORDER:
       return "in order";
+    case IN_PIECES:
+      return "in pieces";
     case GROUP: {
       mmci_cuda_alone x;
       mmci_cuda_make_alone(gemm, &x);
@@ -303,7 +311,7 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       return mmci_residues_name(gemm->dtype);
     case FAITHFUL_COMPLEX: {
       const mmci_gemm real = mmci_complex_by_real(gemm);
-      return real.dtype == MMC_F32 && !gemm->whole
+      return real.dtype == MMC_F32 && !mmci_gemm_is_whole(gemm)
                  ? mmci_emulated_name(mmci_emulated_choose(&device->properties, &real))
                  : mmci_residues_name(real.dtype);
     }
@@ -375,16 +383,31 @@ static double in_order_seconds(const mmci_device *device, const mmci_gemm *gemm,
          LAUNCH_S + bytes / BYTES_PER_S;
 }
 
+/* Returns the seconds of a long product: those of its pieces, as a batch, and of adding them. */
+static double pieces_seconds(const mmci_device *device, const mmci_gemm *gemm) {
+  static const double LAUNCH_S = 3e-6, BYTES_PER_S = 3e12;
+  const double pieces = ceil((double)gemm->k / MMCI_PIECE_TERMS);
+  const mmci_gemm batch = mmci_pieces_as_batch(gemm, MMCI_PIECE_TERMS, (int64_t)pieces);
+  const bool by_loops = is_batch(gemm);
+  const size_t size = mmci_cuda_element_bytes(gemm->dtype);
+  const double bytes = (double)gemm->m * (double)gemm->n * (double)batch.batch *
+                       (double)(size == 2 ? sizeof(float) : size);
+  const double each_s =
+      by_loops ? loops_seconds(device, &batch) : in_order_seconds(device, &batch, ORDERED);
+  return each_s + LAUNCH_S + bytes / BYTES_PER_S;
+}
+
 double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gemm) {
   mmci_kernel kernel = {0};
   mmci_gemm plain = *gemm;
   plain.variant = 0;
   choose_kind(device, &plain, &kernel);
   if (kernel.kind == RESIDUES) return mmci_residues_seconds(&plain);
-  if (kernel.kind == FAITHFUL_COMPLEX && (gemm->dtype == MMC_C128 || gemm->whole)) {
+  if (kernel.kind == FAITHFUL_COMPLEX && (gemm->dtype == MMC_C128 || mmci_gemm_is_whole(gemm))) {
     const mmci_gemm real = mmci_complex_by_real(&plain);
     return mmci_residues_seconds(&real) * (is_batch(gemm) ? (double)gemm->batch : 1);
   }
+  if (kernel.kind == IN_PIECES) return pieces_seconds(device, &plain);
   if (kernel.kind == SEMIRING) {
     const mmci_cuda_semiring_room room = {.processors = device->properties.multiProcessorCount,
                                           .bytes = mmci_cuda_workspace_bytes(device)};
@@ -446,8 +469,9 @@ static mmc_status lt_find(const mmci_cublas *cublas, mmci_kernel *kernel, int *c
                                .reductions = mmci_cuda_element_bytes(kernel->gemm.dtype) == 2
                                                  ? (uint32_t)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
                                                  : (uint32_t)CUBLASLT_REDUCTION_SCHEME_MASK};
-  mmc_status status = mmci_lt_describe(cublas, kernel->arithmetic, &kernel->gemm, &kernel->a,
-                                       &kernel->b, &kernel->c, &kernel->lt, error);
+  mmc_status status =
+      mmci_lt_describe(cublas, kernel->arithmetic, &kernel->gemm, &kernel->a, &kernel->b,
+                       &kernel->c, kernel->arithmetic->type, &kernel->lt, error);
   if (status == MMC_OK)
     status = mmci_lt_propose(cublas, &kernel->lt, &terms, results, count, error);
   if (status == MMC_OK && variant > 0 && variant <= *count)
@@ -460,7 +484,7 @@ int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm) {
   mmci_kernel kernel = {.device = device};
   MMCI_CUDA_ON_ANYHOW(device);
   choose_kind(device, gemm, &kernel);
-  if (is_batch(gemm) || gemm->whole || kernel.kind < CUBLAS ||
+  if (is_batch(gemm) || mmci_gemm_is_whole(gemm) || kernel.kind < CUBLAS ||
       mmci_cuda_find_cublas(device, NULL) != MMC_OK)
     return 0;
   if (lt_find(device->cublas, &kernel, &count, NULL) != MMC_OK) count = 0;
@@ -501,7 +525,8 @@ static mmc_status prepare_residues(mmci_kernel *kernel, mmci_error *error) {
   const mmci_gemm *gemm = &kernel->gemm;
   mmc_status status = mmci_residues_prepare(gemm, 0, kernel->device->properties.multiProcessorCount,
                                             &kernel->residues, error);
-  if ((status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) || gemm->whole) return status;
+  if ((status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) || mmci_gemm_is_whole(gemm))
+    return status;
   if (gemm->dtype != MMC_F64)
     kernel->kind = gemm->rule.modulus != 0 ? MODULAR : PLAIN;
   else
@@ -534,7 +559,8 @@ static mmc_status prepare_checked(mmci_kernel *kernel, mmci_error *error) {
 static mmc_status prepare_faithful_complex(mmci_kernel *kernel, mmci_error *error) {
   mmc_status status = mmci_complex_product_prepare(kernel->device, &kernel->gemm, 0,
                                                    &kernel->complex_product, error);
-  if ((status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) || kernel->gemm.whole) return status;
+  if ((status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) || mmci_gemm_is_whole(&kernel->gemm))
+    return status;
   kernel->kind = is_batch(&kernel->gemm) ? CUBLAS_BATCH : CUBLAS;
   return MMC_OK;
 }
@@ -543,7 +569,7 @@ static mmc_status prepare_faithful_complex(mmci_kernel *kernel, mmci_error *erro
  * without memory to find out, the kernel stays as it is. */
 static mmc_status prepare_by_cublas(mmci_kernel *kernel, mmci_error *error) {
   mmc_status status =
-      mmci_in_order_prepare(kernel->device, &kernel->gemm, &kernel->in_order, error);
+      mmci_in_order_prepare(kernel->device, &kernel->gemm, false, &kernel->in_order, error);
   if (status == MMC_OK) kernel->kind = IN_ORDER;
   return status == MMC_E_NOMEM || status == MMC_E_UNSUPPORTED ? MMC_OK : status;
 }
@@ -604,7 +630,7 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
   kernel->device = device;
   choose_kind(device, gemm, kernel);
-  if (gemm->whole && !has_whole(device, gemm))
+  if (mmci_gemm_is_whole(gemm) && !has_whole(device, gemm))
     status = mmci_fail(error, MMC_E_UNSUPPORTED,
                        "sums of whole numbers: expected a GPU of compute capability 9.0");
   if (status != MMC_OK) {
@@ -616,6 +642,9 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   if (kernel->kind == RESIDUES) status = prepare_residues(kernel, error);
   if (kernel->kind == CHECKED) status = prepare_checked(kernel, error);
   if (kernel->kind == GROUP) status = prepare_group(kernel, error);
+  if (kernel->kind == IN_PIECES)
+    status = mmci_long_product_prepare(device, gemm, mmci_cuda_workspace_bytes(device),
+                                       &kernel->long_product, error);
   if (kernel->kind == FAITHFUL_COMPLEX) status = prepare_faithful_complex(kernel, error);
   if (is_ordered(kernel->kind)) status = prepare_in_order(kernel, error);
   if (status == MMC_OK && (kernel->kind == ORDERED_TILES || kernel->kind == ORDERED_COMPLEX))
@@ -641,6 +670,7 @@ void mmci_cuda_release(mmci_kernel *kernel) {
   MMCI_CUDA_ON_ANYHOW(kernel->device);
   mmci_large_tile_release(kernel->large_tile);
   mmci_in_order_release(kernel->in_order);
+  mmci_long_product_release(kernel->long_product);
   mmci_cuda_chain_release(kernel->group);
   mmci_complex_product_release(kernel->complex_product);
   mmci_lt_destroy(kernel->device->cublas, &kernel->lt);
@@ -683,7 +713,7 @@ static kind kind_of_addresses(const mmci_kernel *kernel, const void *a, const vo
     return mmci_large_tile_takes(kernel->large_tile, a, b) ? ORDERED_TILES : ORDERED;
   if (kernel->kind == IN_ORDER && !mmci_in_order_takes(a, b, c))
     return mmci_cuda_element_bytes(kernel->gemm.dtype) == 2 ? ORDERED_HALF : ORDERED;
-  if (kernel->kind < CUBLAS_BATCH || kernel->gemm.whole) return kernel->kind;
+  if (kernel->kind < CUBLAS_BATCH || mmci_gemm_is_whole(&kernel->gemm)) return kernel->kind;
   if (bits % mmci_cuda_element_bytes(kernel->gemm.dtype) != 0) return PLAIN;
   if (kernel->kind == LARGE_TILE)
     return mmci_large_tile_takes(kernel->large_tile, a, b) ? LARGE_TILE : CUBLAS;
@@ -763,6 +793,10 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
     }
     case IN_ORDER:
       return mmci_in_order_enqueue(queue->stream, kernel->in_order, a, b, c, error);
+    case IN_PIECES: {
+      const mmci_piece_room room = {queue->workspace, queue->workspace_bytes};
+      return mmci_long_product_enqueue(kernel->long_product, queue->stream, &room, a, b, c, error);
+    }
     case ORDERED_COMPLEX:
     case FAITHFUL_COMPLEX:
       return mmci_complex_product_enqueue(kernel->complex_product, queue->stream, a, b, c, error);

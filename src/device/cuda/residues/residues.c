@@ -100,7 +100,7 @@ static int whole_planes(const mmci_gemm *gemm) {
 bool mmci_residues_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm) {
   return device->major == HOPPER && device->minor == 0 &&
          (gemm->dtype == MMC_F64 || is_integer(gemm->dtype) ||
-          (gemm->dtype == MMC_F32 && gemm->whole)) &&
+          (gemm->dtype == MMC_F32 && mmci_gemm_is_whole(gemm))) &&
          (!has_tolerance(gemm) || planes_within(gemm) > 0) && has_rule(gemm) && !gemm->a.gathered &&
          !gemm->b.gathered && gemm->m > 0 && gemm->k > 0 && gemm->n > 0 && gemm->m <= LONGEST &&
          gemm->n <= LONGEST && gemm->k <= (is_digits(gemm->dtype) ? LONGEST : MMCI_RESIDUES_K);
@@ -125,9 +125,9 @@ bool mmci_residues_pays(const mmci_gemm *gemm) {
 double mmci_residues_seconds(const mmci_gemm *gemm) {
   const double m = (double)gemm->m, k = (double)gemm->k, n = (double)gemm->n,
                bytes = (double)mmci_cuda_element_bytes(gemm->dtype),
-               planes = gemm->whole           ? whole_planes(gemm)
-                        : has_tolerance(gemm) ? planes_within(gemm)
-                                              : USUAL_MODULI;
+               planes = mmci_gemm_is_whole(gemm) ? whole_planes(gemm)
+                        : has_tolerance(gemm)    ? planes_within(gemm)
+                                                 : USUAL_MODULI;
   const double batch = gemm->batch > 1 ? (double)gemm->batch : 1;
   return batch *
          (LAUNCHES_S + 2 * m * k * n * planes / OPERATIONS_PER_S +
@@ -148,7 +148,7 @@ static uint64_t aligned(uint64_t bytes) {
 static int planes_of(const mmci_gemm *gemm, int asked) {
   if (is_digits(gemm->dtype)) return (int)mmci_cuda_element_bytes(gemm->dtype);
   if (asked > 0) return asked;
-  if (gemm->whole) return whole_planes(gemm);
+  if (mmci_gemm_is_whole(gemm)) return whole_planes(gemm);
   if (has_tolerance(gemm)) return planes_within(gemm);
   if (gemm->dtype == MMC_F64) return MMCI_MODULI_F64;
   static const int FEWEST = 17;
@@ -270,8 +270,8 @@ mmc_status mmci_residues_prepare(const mmci_gemm *gemm, int planes, int multipro
   if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
   x->product.gemm = *gemm;
   x->product.planes = planes_of(gemm, planes);
-  x->product.fixed = gemm->whole ? x->product.planes : planes;
-  if (gemm->whole)
+  x->product.fixed = mmci_gemm_is_whole(gemm) ? x->product.planes : planes;
+  if (mmci_gemm_is_whole(gemm))
     x->product.peak = gemm->dtype == MMC_F32 ? MMCI_WHOLE_PEAK_F32 : MMCI_WHOLE_PEAK_F64;
   x->product.tolerance = has_tolerance(gemm) ? mmci_residues_error_bound(gemm) : 0;
   x->multiprocessors = multiprocessors;
@@ -315,7 +315,7 @@ bool mmci_residues_share(mmci_residues *x, int which, const mmci_residues *from,
   const mmci_gemm *g = &p->gemm, *h = &from->product.gemm;
   const mmci_residue_operand *mine = &own->operand,
                              *theirs = of == 0 ? &from->product.a : &from->product.b;
-  if (is_integer(g->dtype) || g->dtype != h->dtype || g->whole != h->whole || g->batch > 1 ||
+  if (is_integer(g->dtype) || g->dtype != h->dtype || g->sums != h->sums || g->batch > 1 ||
       h->batch > 1 || p->planes != from->product.planes || p->fixed != from->product.fixed ||
       p->tolerance != from->product.tolerance || mine->rows != theirs->rows ||
       mine->k != theirs->k || is_across(g, which) != is_across(h, of) ||
