@@ -141,7 +141,8 @@ __global__ void __launch_bounds__(THREADS,
         load_tile<Element, TILE, DEPTH>(b, b_step, b_next, s.n, k, first_col, depth + DEPTH,
                                         b_next_terms);
       }
-#pragma unroll 2
+      /* Where a thread has few sums, terms are read well before they are multiplied. */
+#pragma unroll(PART > 2 ? 2 : 16)
       for (int d = 0; d < DEPTH; d++) {
         Sum left[PART], right[PART];
 #pragma unroll

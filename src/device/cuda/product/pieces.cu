@@ -13,7 +13,7 @@ extern "C" {
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/elements.cuh"
 
-enum { THREADS = 256, AHEAD = 8 };
+enum { THREADS = 256, AHEAD = 16 };
 static const int64_t MOST_BLOCKS = 1 << 20;
 
 struct PiecesShape {
