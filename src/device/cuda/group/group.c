@@ -248,9 +248,10 @@ static bool is_by_lane(const mmci_sides *sides) {
 /* Says whether sides.cu or lanes.cu takes the chain, and another kernel what is at addresses that
  * they do not take: of larger f32 that is tiles.cu at least. */
 static bool plan_sides(const mmci_group *chain, mmci_group_kernel *kernel) {
-  if (!mmci_sides_plan(&kernel->limits, chain, &kernel->sides)) return false;
+  const mmci_group_limits limits = kernel->limits;
+  if (!mmci_sides_plan(&limits, chain, &kernel->sides)) return false;
   return (chain->dtype == MMC_F32 && !is_by_lane(&kernel->sides)) ||
-         mmci_general_plan(&kernel->limits, chain, &kernel->general);
+         mmci_general_plan(&limits, chain, &kernel->general);
 }
 
 /* Plans the fastest of these other kernels. */

@@ -485,7 +485,7 @@ int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm) {
   MMCI_CUDA_ON_ANYHOW(device);
   choose_kind(device, gemm, &kernel);
   if (is_batch(gemm) || mmci_gemm_is_whole(gemm) || kernel.kind < CUBLAS ||
-      mmci_cuda_find_cublas(device, NULL) != MMC_OK)
+      kernel.arithmetic == NULL || mmci_cuda_find_cublas(device, NULL) != MMC_OK)
     return 0;
   if (lt_find(device->cublas, &kernel, &count, NULL) != MMC_OK) count = 0;
   mmci_lt_destroy(device->cublas, &kernel.lt);
