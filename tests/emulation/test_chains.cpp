@@ -528,6 +528,8 @@ static void test_sides(mmc_dtype dtype) {
         if (kind == 0) t.forms[i].stride += 4 * below(5);
         if (kind == 1) t.forms[i].stride = 0;
       }
+      for (int i = 0; i < t.group.n && size.by_lane; i++)
+        if (below(4) == 0) t.forms[i].stride = 0;
       if (has_gaps) t.group.c_stride += below(2) * 4 * below(5);
       try_kind(SIDES);
     }

@@ -2,13 +2,12 @@
  * side by a kernel of its own: a chain has one lane, or two or four, which keep rows of the running
  * product in registers.
  *
- * Layout   factors and result without gaps, one matrix behind the other, at whole 16-byte words; a
- *          warp has slots, each for one factor of all its chains, as it is stored
- * Launch   a block a multiprocessor, of as many warps as fit; a warp strides over the batch
- * Traffic  each factor is read once, the result is written once
- * Idea     over packs.cu: a factor of all chains of a warp arrives by one copy while the one before
- *          is multiplied, and no lane computes an address that depends on the chain. Sums are
- *          reproducible ones
+ * Layout   factors and result without gaps, one matrix behind the other, at whole 16-byte words, or
+ *          one factor that all chains share; a warp has slots, each for one factor of all its
+ * chains, as it is stored Launch   a block a multiprocessor, of as many warps as fit; a warp
+ * strides over the batch Traffic  each factor is read once, the result is written once Idea over
+ * packs.cu: a factor of all chains of a warp arrives by one copy while the one before is
+ * multiplied, and no lane computes an address that depends on the chain. Sums are reproducible ones
  */
 #include <string.h>
 
@@ -195,10 +194,13 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
   int64_t at = blockIdx.x + (int64_t)gridDim.x * warp, coming = at;
   int coming_factor = 0, coming_slot = 0, slot = 0;
   unsigned parity = 0;
+  auto is_shared = [&](int factor) { return e.stride[factor] == 0; };
   auto load_next = [&]() {
     if (coming >= units) return;
-    load_factor<Shape>(static_cast<const Stored *>(e.data[coming_factor]) + coming * UNIT,
-                       chains_of(coming), ring + coming_slot * SLOT, gates + coming_slot, lane);
+    const bool one = is_shared(coming_factor);
+    load_factor<Shape>(
+        static_cast<const Stored *>(e.data[coming_factor]) + (one ? 0 : coming * UNIT),
+        one ? 1 : chains_of(coming), ring + coming_slot * SLOT, gates + coming_slot, lane);
     coming_slot = coming_slot + 1 == SLOTS ? 0 : coming_slot + 1;
     if (++coming_factor == n) {
       coming_factor = 0;
@@ -213,7 +215,7 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
   };
   auto take = [&]() {
     gates[slot].wait(parity);
-    Stored *place = ring + slot * SLOT + chain * PITCH;
+    Stored *place = ring + slot * SLOT;
     slot++;
     if (slot == SLOTS) {
       slot = 0;
@@ -229,7 +231,7 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
   };
 #pragma unroll 1
   for (; at < units; at += stride) {
-    const Stored *first = take();
+    const Stored *first = take() + (is_shared(0) ? 0 : chain * PITCH);
     Sum rows[HEIGHT][SIDE];
     if constexpr (Shape::LANES == 1) {
       Sum flat[AREA];
@@ -242,11 +244,11 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
         read_elements<Element, SIDE, Shape::ROW_AT_ONCE>(rows[i], first + row_of(i) * SIDE);
     }
     load_next_after_reads();
-    Stored *result = nullptr;
+    Stored *last = nullptr;
 #pragma unroll 1
     for (int f = 1; f < n; f++) {
-      result = take();
-      multiply<Shape>(rows, result);
+      last = take();
+      multiply<Shape>(rows, last + (is_shared(f) ? 0 : chain * PITCH));
       if (f < n - 1) load_next_after_reads();
     }
     if (e.in_order) {
@@ -256,6 +258,7 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
         for (int j = 0; j < SIDE; j++) rows[i][j] = mmci_settled(rows[i][j]);
     }
     /* The result takes the last factor's place, which no lane reads any more. */
+    Stored *result = last + chain * PITCH;
     __syncwarp();
     if constexpr (Shape::LANES == 1) {
       Sum flat[AREA];
@@ -270,8 +273,7 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
     }
     mmci_order_bulk_copies();
     __syncwarp();
-    store_results<Shape>(static_cast<Stored *>(e.c) + at * UNIT, chains_of(at),
-                         result - chain * PITCH, lane);
+    store_results<Shape>(static_cast<Stored *>(e.c) + at * UNIT, chains_of(at), last, lane);
     load_next();
   }
   mmci_await_bulk_stores();

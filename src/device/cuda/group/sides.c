@@ -73,10 +73,12 @@ static int find_size(mmc_dtype dtype, int64_t side, mmci_sides_size *out) {
   return mmci_sides_size_of(dtype, i, out) ? i : -1;
 }
 
-/* Matrices of odd sides, and all that have few lanes, are copied several at once. */
+/* Matrices of odd sides, and all that go by lane, are copied several at once; by lane, chains may
+ * share a factor. */
 static bool is_word_stride(mmc_dtype dtype, int64_t stride, const mmci_sides_size *size) {
   const int64_t word = VECTOR_BYTES / (int64_t)mmc_dtype_size(dtype), side = size->side;
-  return side % 2 == 1 || size->by_lane ? stride == side * side : stride % word == 0;
+  if (size->by_lane) return stride == side * side || stride == 0;
+  return side % 2 == 1 ? stride == side * side : stride % word == 0;
 }
 
 /* Says whether matrices lie as the kernel takes them. A plan asks before it is known where they
