@@ -1,13 +1,14 @@
 /* lanes.cu: batches of R = A1 A2 ... An from left to right, all factors side x side and small, each
- * side by a kernel of its own: a chain has one lane, or two or four, which keep rows of the running
- * product in registers.
+ * side by a kernel of its own: a chain has one lane, or up to sixteen, which keep rows of the
+ * running product in registers.
  *
  * Layout   factors and result without gaps, one matrix behind the other, at whole 16-byte words, or
- *          one factor that all chains share; a warp has slots, each for one factor of all its
- * chains, as it is stored Launch   a block a multiprocessor, of as many warps as fit; a warp
- * strides over the batch Traffic  each factor is read once, the result is written once Idea over
- * packs.cu: a factor of all chains of a warp arrives by one copy while the one before is
- * multiplied, and no lane computes an address that depends on the chain. Sums are reproducible ones
+ *          a factor that all chains share; a warp has slots, each for a factor of its chains
+ * Launch   a block a multiprocessor, of as many warps as fit; a warp strides over the batch
+ * Traffic  each factor is read once, the result is written once
+ * Idea     over packs.cu: a factor of all chains of a warp arrives by one copy while the one before
+ *          is multiplied, and no lane computes an address that depends on the chain. Sums are
+ *          reproducible ones
  */
 #include <string.h>
 
