@@ -91,6 +91,11 @@ mmc_status mmci_cuda_ordered_complex_pieces(cudaStream_t stream, const mmci_gemm
 mmc_status mmci_cuda_ordered_half_pieces(cudaStream_t stream, const mmci_gemm *gemm,
                                          const mmci_piece_range *range, const void *a,
                                          const void *b, float *parts, mmci_error *error);
+/* The same for products of few elements, by piece_dots.cu, which takes some of them. */
+bool mmci_cuda_takes_dots(const mmci_gemm *gemm);
+mmc_status mmci_cuda_piece_dots(cudaStream_t stream, const mmci_gemm *gemm,
+                                const mmci_piece_range *range, const void *a, const void *b,
+                                void *parts, mmci_error *error);
 /* Adds such parts, in order, to the sums of pieces before them, which are in sums, unless they
  * begin with the first; then writes them there, or where they are the last, to C. */
 mmc_status mmci_cuda_add_pieces(cudaStream_t stream, const mmci_gemm *gemm,

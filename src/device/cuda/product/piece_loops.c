@@ -61,6 +61,8 @@ mmc_status mmci_loops_compute_parts(const void *user, cudaStream_t stream, const
                                     const mmci_piece_range *range, const void *a, const void *b,
                                     void *parts, mmci_error *error) {
   const bool *has_tensors = user;
+  if (mmci_cuda_takes_dots(gemm))
+    return mmci_cuda_piece_dots(stream, gemm, range, a, b, parts, error);
   if (*has_tensors && mmci_cuda_element_bytes(gemm->dtype) == 2)
     return mmci_cuda_ordered_half_pieces(stream, gemm, range, a, b, parts, error);
   return mmci_cuda_ordered_pieces(stream, gemm, range, a, b, parts, error);

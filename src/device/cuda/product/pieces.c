@@ -32,7 +32,8 @@ static int64_t parts_of(int64_t length, int64_t part) {
 
 static bool pays(const mmci_gemm *gemm) {
   const int64_t tiles = parts_of(gemm->m, TILE) * parts_of(gemm->n, TILE);
-  return gemm->batch <= 1 && tiles * (gemm->k / MMCI_PIECE_TERMS) >= TILES_MIN;
+  return gemm->batch <= 1 && !mmci_cuda_takes_dots(gemm) &&
+         tiles * (gemm->k / MMCI_PIECE_TERMS) >= TILES_MIN;
 }
 
 /* Prepares so many pieces of so many terms; leaves *out NULL where loops compute them. */
