@@ -124,7 +124,7 @@ mmc_status mmci_ranks_calibrate(const mmci_products *products, mmc_dtype dtype,
   bench b = {.products = products,
              .ops = ops,
              .team = team,
-             .how = {dtype, MMCI_NATIVE, rates->replaces},
+             .how = {dtype, MMCI_NATIVE, rates->replaces, MMCI_SUMS_CHAIN},
              .from = mmci_alloc_zeroed(LONG_BYTES, 1),
              .to = mmci_alloc_zeroed(LONG_BYTES, 1)};
   mmc_status status = MMC_OK;
