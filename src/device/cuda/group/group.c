@@ -444,18 +444,16 @@ static void choose_for(const mmci_device *device, const mmci_group *chain,
   choose_kind(mmci_cuda_model_of(device->properties.name), chain, kernel);
 }
 
-static kind kind_of(const mmci_device *device, const mmci_group *chain, bool *by_lane) {
-  mmci_group_kernel kernel;
-  *by_lane = false;
+/* Returns the kind, and what it needs in *kernel. */
+static kind kind_of(const mmci_device *device, const mmci_group *chain, mmci_group_kernel *kernel) {
   if (!is_sound(chain)) return NO_KERNEL;
-  choose_for(device, chain, &kernel);
-  *by_lane = kernel.kind == SIDES && is_by_lane(&kernel.sides);
-  return kernel.kind;
+  choose_for(device, chain, kernel);
+  return kernel->kind;
 }
 
 bool mmci_cuda_chain_supports(const mmci_device *device, const mmci_group *chain) {
-  bool by_lane;
-  return kind_of(device, chain, &by_lane) != NO_KERNEL;
+  mmci_group_kernel kernel;
+  return kind_of(device, chain, &kernel) != NO_KERNEL;
 }
 
 const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *chain) {
@@ -476,9 +474,9 @@ const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *ch
   mmci_fused fused;
   mmci_fused_half half;
   const int multiprocessors = device->properties.multiProcessorCount;
-  bool by_lane;
-  const kind kind = kind_of(device, chain, &by_lane);
-  if (kind == SIDES && by_lane) return "chain by lane";
+  mmci_group_kernel kernel;
+  const kind kind = kind_of(device, chain, &kernel);
+  if (kind == SIDES && is_by_lane(&kernel.sides)) return "chain by lane";
   if (kind == FUSED && mmci_fused_describe(chain, multiprocessors, &fused))
     return mmci_fused_name(&fused);
   if (kind == FUSED_HALF && mmci_fused_half_describe(chain, multiprocessors, &half))
