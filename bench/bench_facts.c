@@ -302,7 +302,8 @@ static void print_group_counts(const mmci_group *group, const char *kernel) {
   } else if (strcmp(kernel, "chain in rings") == 0 && mmci_rings_plan(&limits, group, 4, &rings)) {
     c = mmci_cuda_model_rings_counts(&limits, group, &rings);
     print_model_counts(&c);
-  } else if ((strcmp(kernel, "chain by side") == 0 || strcmp(kernel, "chain by lane") == 0) &&
+  } else if (strncmp(kernel, "chain by ", strlen("chain by ")) == 0 &&
+             strcmp(kernel, "chain by tensor cores") != 0 &&
              mmci_sides_plan(&limits, group, &sides)) {
     c = mmci_cuda_model_sides_counts(&limits, group, &sides);
     print_model_counts(&c);

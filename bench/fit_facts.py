@@ -21,7 +21,7 @@ import numpy as np
 BYTES = {"f32": 4, "f64": 8, "c64": 8, "c128": 16, "f16": 2, "bf16": 2}
 GENERAL, PACKS, TENSOR, TILES = ("chain in steps", "chain in packs", "chain by tensor cores",
                                  "chain in tiles")
-RINGS, SIDES, LANES = "chain in rings", "chain by side", "chain by lane"
+RINGS, SIDES, LANES, STRIPS = "chain in rings", "chain by side", "chain by lane", "chain by strip"
 SINGLE, SPINES, SQUARES = "chain alone", "chain in spines", "chain of equal squares"
 LEAST, MOST = 1e-8, 1e10
 HANDED_US = 3.5e-5  # of model.c
@@ -180,6 +180,10 @@ class ByLane(General):
     kernel = LANES
 
 
+class ByStrip(General):
+    kernel = STRIPS
+
+
 class Single(Part):
     start = [1.2, 0.2, 0.03, 0.03, 0.02]
 
@@ -255,7 +259,8 @@ class Squares(Part):
 GROUPS = {"general": (General, GENERAL), "packs": (Packs, PACKS), "tensor": (Tensor, TENSOR),
           "tiled": (Tiles, TILES), "rings": (Rings, RINGS),
           "sides": (Sides, SIDES), "large_sides": (LargeSides, SIDES),
-          "by_lane": (ByLane, LANES), "single": (Single, SINGLE), "spines": (Spines, SPINES),
+          "by_lane": (ByLane, LANES), "by_strip": (ByStrip, STRIPS),
+          "single": (Single, SINGLE), "spines": (Spines, SPINES),
           "squares": (Squares, SQUARES)}
 
 
@@ -323,7 +328,7 @@ def constants_of(header, dtype, name):
     """Returns the constants of a part in a header, or None."""
     block = re.search(r"\[MMC_%s\] =(.*?)(?=\[MMC_|#endif)" % dtype.upper(), header, re.S)
     text = block and re.search(
-        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|pairs|many|general|packs|tensor|tiled|rings|sides|large_sides|by_lane|single|spines|squares) =|$)" % name,
+        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|pairs|many|general|packs|tensor|tiled|rings|sides|large_sides|by_lane|by_strip|single|spines|squares) =|$)" % name,
         block[1], re.S)
     return text and np.array(re.findall(r"(?<![\w.])\d+\.?\d*(?:e[+-]?\d+)?",
                                         re.sub(r"\.error = [^,]*", "", text[1])), float)

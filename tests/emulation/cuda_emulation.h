@@ -570,15 +570,22 @@ static inline void mmci_emulation_land(const mmci_emulation_copy &copy) {
     memset(copy.to, 0, copy.bytes);
 }
 
-/* Zeros when there is nothing. */
+/* Copies the first so many of the bytes, and zeros. */
 static inline void mmci_emulation_copy_async(void *shared, const void *global, size_t bytes,
-                                             bool there) {
+                                             size_t count) {
   if (((uintptr_t)shared | (uintptr_t)global) % bytes) mmci_emulation_stop("misaligned copy");
-  const mmci_emulation_copy copy = {shared, there ? global : nullptr, bytes};
-  if (mmci_emulation_random() & 1) return mmci_emulation_land(copy);
+  const mmci_emulation_copy parts[2] = {{shared, global, count},
+                                        {(char *)shared + count, nullptr, bytes - count}};
+  const bool now = mmci_emulation_random() & 1;
   auto &copies = mmci_emulation().current->copies;
   if (copies.empty()) copies.emplace_back();
-  copies.back().push_back(copy);
+  for (const mmci_emulation_copy &copy : parts) {
+    if (copy.bytes == 0) continue;
+    if (now)
+      mmci_emulation_land(copy);
+    else
+      copies.back().push_back(copy);
+  }
 }
 
 static inline void mmci_store(void *global, const uint32_t words[4]) {
@@ -597,12 +604,12 @@ static inline void mmci_hear(uint64_t letter[2], const void *global) {
 }
 
 static inline void mmci_copy_async(void *shared, const void *global) {
-  mmci_emulation_copy_async(shared, global, 16, true);
+  mmci_emulation_copy_async(shared, global, 16, 16);
 }
 
 template <int bytes>
 static inline void mmci_copy_async_bytes(void *shared, const void *global) {
-  mmci_emulation_copy_async(shared, global, bytes, true);
+  mmci_emulation_copy_async(shared, global, bytes, bytes);
 }
 
 static inline void mmci_copy_async_commit() {

@@ -500,7 +500,7 @@ static void test_rings() {
   expect(!mmci_rings_plan(&LIMITS, &t.group, 4, &none), "cards before Hopper have none", t, RINGS);
 }
 
-/* Draws a side that sides.cu or lanes.cu has a kernel for. */
+/* Draws a side that sides.cu, lanes.cu or strips.cu has a kernel for. */
 static int64_t random_side(mmc_dtype dtype) {
   int count = 0;
   mmci_sides_size size = {};
@@ -519,18 +519,21 @@ static void test_sides(mmc_dtype dtype) {
                     more = side < 25   ? 90
                            : side < 40 ? 12
                                        : 4,
-                    fewest = size.by_lane ? 2 + below(3 * size.chains) : 2 + k % size.chains;
-      begin_squares(side, k == 0 ? 2 : 2 + (int32_t)below(k == 4 ? 7 : 3),
+                    fewest =
+                        size.way == MMCI_BY_LANE ? 2 + below(3 * size.chains) : 2 + k % size.chains,
+                    word = size.way == MMCI_BY_STRIP ? 8 : 4;
+      begin_squares(side, k == 0 ? 2 : 2 + (int32_t)below(k == 4 ? MMCI_SIDES_FACTORS - 1 : 3),
                     k < 3 ? fewest : 2 + below(more), dtype);
-      const bool has_gaps = side % 2 == 0 && !size.by_lane;
-      for (int i = 0; i < t.group.n && has_gaps; i++) {
+      const bool has_gaps = size.way == MMCI_BY_SIDE    ? side % 2 == 0
+                            : size.way == MMCI_BY_STRIP ? side % 4 == 0
+                                                        : false,
+                 may_share = has_gaps || size.way != MMCI_BY_SIDE;
+      for (int i = 0; i < t.group.n; i++) {
         const int64_t kind = below(4);
-        if (kind == 0) t.forms[i].stride += 4 * below(5);
-        if (kind == 1) t.forms[i].stride = 0;
+        if (kind == 0 && has_gaps) t.forms[i].stride += word * below(5);
+        if (kind == 1 && may_share) t.forms[i].stride = 0;
       }
-      for (int i = 0; i < t.group.n && size.by_lane; i++)
-        if (below(4) == 0) t.forms[i].stride = 0;
-      if (has_gaps) t.group.c_stride += below(2) * 4 * below(5);
+      if (has_gaps) t.group.c_stride += below(2) * word * below(5);
       try_kind(SIDES);
     }
 }
@@ -559,6 +562,9 @@ static void test_no_sides() {
   begin_squares(6, 3, 9, MMC_C64);
   t.forms[1].conj = true;
   expect(!plan.make(t, SIDES), "nothing is conjugated", t, SIDES);
+  begin_squares(40, 3, 9, MMC_BF16);
+  t.group.precision = MMCI_REPRODUCIBLE;
+  expect(!plan.make(t, SIDES), "sums of 16 bits have another order", t, SIDES);
   begin_squares(6, 3, 9);
   t.forms[1].stride += 4;
   expect(!plan.make(t, SIDES), "small squares lie one behind the other", t, SIDES);
@@ -853,6 +859,8 @@ static void test_not_finite() {
   for (int64_t side : {5, 16, 22, 30, 32, 33}) test_nan(RINGS, side, MMC_F32);
   for (int64_t side : {13, 20, 22, 33, 48, 52, 100}) test_nan(SIDES, side, MMC_F32);
   for (int64_t side : {9, 16, 20, 33, 56}) test_nan(SIDES, side, MMC_F64);
+  for (int64_t side : {15, 17, 20, 22, 25, 33, 41, 48, 50, 63, 64})
+    test_nan(SIDES, side, side % 2 == 0 ? MMC_F16 : MMC_BF16);
   for (int64_t side : {5, 32, 33, 64})
     for (mmc_dtype dtype : {MMC_F32, MMC_F64}) test_nan(SPINES, side, dtype);
   for (int64_t side : {5, 22, 33, 45, 50})

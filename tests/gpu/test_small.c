@@ -295,15 +295,18 @@ static void test_rings(const target *on, mmci_queue *queue, uint64_t *random) {
 /* Squares of every side, of which some have a kernel of their own: batches of any size, strides and
  * addresses that are whole words or not. */
 static void test_sides(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
-  const int LEAST = 2, MOST = dtype == MMC_F32 || dtype == MMC_F64 ? 128 : 24;
+  const bool is_half = dtype == MMC_F16 || dtype == MMC_BF16,
+             is_real = !mmci_dtype_is_complex(dtype);
+  enum { FACTORS = 16 };
+  const int LEAST = 2, MOST = is_half ? 64 : is_real ? 128 : 24;
   int taken = 0;
   const int rounds = on->small ? 10 : MOST > 24 ? 300 : 70;
   for (int k = 0; k < rounds; k++) {
     const int64_t side =
         on->small ? LEAST + random_below(random, MOST - LEAST + 1) : LEAST + k % (MOST - LEAST + 1);
-    int64_t dims[9];
-    for (int i = 0; i < 9; i++) dims[i] = side;
-    const int32_t n = 2 + (int32_t)random_below(random, k % 3 == 0 ? 7 : 3);
+    int64_t dims[FACTORS + 1];
+    for (int i = 0; i <= FACTORS; i++) dims[i] = side;
+    const int32_t n = 2 + (int32_t)random_below(random, k % 3 == 0 && side < 30 ? FACTORS - 1 : 3);
     const int64_t most = on->small || side > 64   ? 40
                          : side < 6 && k % 8 == 0 ? 40000
                          : k % 4 == 0             ? 9000
@@ -313,7 +316,7 @@ static void test_sides(const target *on, mmci_queue *queue, mmc_dtype dtype, uin
     add_tree(&t, 0, n - 1, 0, random);
     finish_tight(&t);
     if (k % 6 == 0) t.forms[random_below(random, n)].stride = 0;
-    if (k % 7 == 0) t.group.c_stride += 4 * random_below(random, 5);
+    if (k % 7 == 0) t.group.c_stride += 8 * random_below(random, 5);
     t.group.variant = VARIANT_SIDES;
     if (!is_tried(on, &t.group)) continue;
     taken++;
@@ -324,14 +327,14 @@ static void test_sides(const target *on, mmci_queue *queue, mmc_dtype dtype, uin
   printf("%d batches by side\n", taken);
   if (taken == 0) return;
   for (int64_t side = 5; side <= 33; side += 28) {
-    const bool is_large = side == 33, has_large = dtype == MMC_F32 || dtype == MMC_F64;
-    if (is_large && !has_large) continue;
+    const bool is_large = side == 33;
+    if (is_large && !is_real) continue;
     const int64_t dims[] = {side, side, side, side, side};
     begin(&t, dtype, 4, 10000, random_bits(random));
     set_shapes(&t, dims);
     add_tree(&t, 0, 3, 0, random);
     finish_tight(&t);
-    expect_name(on, is_large ? "chain by side" : "chain by lane");
+    expect_name(on, !is_large ? "chain by lane" : is_half ? "chain by strip" : "chain by side");
   }
 }
 

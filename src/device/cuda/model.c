@@ -315,6 +315,30 @@ static mmci_model_counts by_lane_counts(const mmci_group_limits *limits, const m
   return out;
 }
 
+/* A product of strips.cu takes what a lane reads of a factor, and what a warp multiplies; beside it
+ * stands what it has of a chain's first factor and result, and what is loaded and stored. Some
+ * multiprocessors have a unit more than others. */
+static mmci_model_counts by_strip_counts(const mmci_group_limits *limits, const mmci_group *chain,
+                                         const mmci_sides_size *size) {
+  enum { TILE = 16, HALF = 8 };
+  const int side = size->side, rest = side % TILE;
+  const double groups = (side + HALF - 1) / TILE, half = rest >= 1 && rest <= HALF,
+               strips = size->height, area = (double)side * side, chains = size->chains,
+               bytes = (double)mmci_cuda_element_bytes(chain->dtype),
+               reads = (2 * groups + half) * (groups * (side % 2 == 0 ? 2 : 4) + 2 * half),
+               products = strips * (2 * groups + half) * (groups + half / 2),
+               batch = (double)chain->batch, all = ceil(batch / chains),
+               most = fmin(ceil(all / limits->multiprocessors) * chains, batch),
+               warps = size->lanes / (double)WARP * most * limits->multiprocessors / batch;
+  mmci_model_counts out = {.delay = {1, chain->count, chain->count * reads, chain->count * products,
+                                     strips * (2 * groups + half),
+                                     (chain->n + 1) * fmin(chains, batch) * area * bytes / 1000},
+                           .at_once = chains * size->units * limits->multiprocessors,
+                           .bytes = chain_bytes(chain)};
+  for (int i = 0; i < 6; i++) out.busy[i] = out.delay[i] * warps;
+  return out;
+}
+
 /* A product of sides.cu takes what its lanes write, read and multiply. A chain's lanes may be more
  * than a warp, or half of one. As units have several chains, some multiprocessors have more of them
  * than others. */
@@ -341,7 +365,8 @@ mmci_model_counts mmci_cuda_model_sides_counts(const mmci_group_limits *limits,
   out.delay[3] = first + (chain->count - 1) * other;
   out.delay[4] = chain->count * k * height * size.width;
   for (int i = 0; i < 6; i++) out.busy[i] = out.delay[i] * warps;
-  if (size.by_lane) return by_lane_counts(limits, chain, &size);
+  if (size.way == MMCI_BY_LANE) return by_lane_counts(limits, chain, &size);
+  if (size.way == MMCI_BY_STRIP) return by_strip_counts(limits, chain, &size);
   if (size.lanes < MMCI_MODEL_LARGE_LANES) return out;
   /* One chain keeps a multiprocessor busy; what else delays it is what it loads and stores. */
   out.delay[2] = out.delay[3] = out.delay[4] = 0;
@@ -399,7 +424,9 @@ const mmci_model_general *mmci_cuda_model_sides(const mmci_cuda_model *model,
                                                 const mmci_sides *sides) {
   const mmci_model_dtype *d = &model->dtypes[sides->dtype];
   mmci_sides_size size;
-  if (!mmci_sides_size_of(sides->dtype, sides->size, &size) || size.by_lane) return &d->by_lane;
+  if (!mmci_sides_size_of(sides->dtype, sides->size, &size) || size.way == MMCI_BY_LANE)
+    return &d->by_lane;
+  if (size.way == MMCI_BY_STRIP) return &d->by_strip;
   return size.lanes >= MMCI_MODEL_LARGE_LANES ? &d->large_sides : &d->sides;
 }
 

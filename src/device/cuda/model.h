@@ -59,6 +59,7 @@ typedef struct mmci_model_dtype {
   mmci_model_general sides;                  /* f32 and f64 */
   mmci_model_general large_sides;            /* those whose chains have MMCI_MODEL_LARGE_LANES */
   mmci_model_general by_lane;                /* groups by lanes.cu */
+  mmci_model_general by_strip;               /* groups by strips.cu, f16 and bf16 */
   mmci_model_squares squares;                /* f32 */
   double single[5];                          /* f32 and f64: launch, round, step, row, load */
   /* For f32 and f64: launch, hand-over, product for every 32 of side with whole words where all are

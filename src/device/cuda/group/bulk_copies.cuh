@@ -36,7 +36,7 @@ struct mmci_counted_gate {
                    "r"(bytes)
                    : "memory");
   }
-  /* Arrives when what this lane copied by mmci_copy_async_or_zero() has landed. */
+  /* Arrives when what this lane copied by cp.async has landed. */
   __device__ __forceinline__ void arrive_after_copies() {
     MMCI_ON_HOPPER("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(address())
                    : "memory");
@@ -94,5 +94,37 @@ static __device__ __forceinline__ void mmci_await_bulk_stores() {
 static constexpr bool MMCI_HAS_BULK_COPIES = true;
 
 #endif
+
+enum { MMCI_MATRICES_ARRIVALS = 2 /* of mmci_load_matrices() at a gate */ };
+
+/* Begins to copy elements that lie one behind the other, from and to a multiple of 16 bytes. Bytes
+ * behind the last whole word are copied by pieces; an element of 16 bits that is left over is
+ * followed by a zero. */
+template <typename Stored>
+static __device__ __forceinline__ void mmci_load_matrices(const Stored *from, unsigned count,
+                                                          Stored *to, mmci_counted_gate *gate) {
+  constexpr unsigned EACH = sizeof(Stored), PIECE = EACH < 8 ? 4 : 8;
+  const unsigned all = count * EACH, whole = all & ~15u;
+  gate->expect(whole);
+  if (whole > 0) gate->copy(to, from, whole);
+#pragma unroll 1
+  for (unsigned i = whole; i < all; i += PIECE)
+    mmci_copy_async_first<(int)PIECE>(reinterpret_cast<char *>(to) + i,
+                                      reinterpret_cast<const char *>(from) + i,
+                                      all - i < PIECE ? all - i : PIECE);
+  gate->arrive_after_copies();
+}
+
+/* Begins to copy elements back. */
+template <typename Stored>
+static __device__ __forceinline__ void mmci_store_matrices(Stored *to, unsigned count,
+                                                           const Stored *from) {
+  constexpr unsigned EACH = sizeof(Stored);
+  const unsigned whole = count * EACH & ~15u;
+  if (whole > 0) mmci_bulk_store(to, from, whole);
+#pragma unroll 1
+  for (unsigned i = whole / EACH; i < count; i++) to[i] = from[i];
+  mmci_bulk_stores_commit();
+}
 
 #endif

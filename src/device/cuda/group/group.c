@@ -102,7 +102,9 @@ static bool is_sound(const mmci_group *chain) {
 static int64_t squares_side(const mmci_group *chain) {
   const int64_t side = chain->dtype == MMC_F32 ? mmci_squares_side(chain) : 0,
                 words = VECTOR_BYTES / (int64_t)sizeof(float);
-  if (side == 0 || !mmci_squares_has(side) || chain->c_stride % words != 0) return 0;
+  if (side == 0 || chain->n > MMCI_SQUARES_FACTORS || !mmci_squares_has(side) ||
+      chain->c_stride % words != 0)
+    return 0;
   for (int i = 0; i < chain->n; i++)
     if (chain->forms[i].stride % words != 0) return 0;
   return side;
@@ -240,24 +242,29 @@ static bool takes_any_rings(const mmci_group *chain, const mmci_group_kernel *ke
   return mmci_rings_plan(&kernel->limits, chain, 1, NULL);
 }
 
-static bool is_by_lane(const mmci_sides *sides) {
-  mmci_sides_size size;
-  return mmci_sides_size_of(sides->dtype, sides->size, &size) && size.by_lane;
+static mmci_sides_way way_of(const mmci_sides *sides) {
+  mmci_sides_size size = {.way = MMCI_BY_SIDE};
+  (void)mmci_sides_size_of(sides->dtype, sides->size, &size);
+  return size.way;
 }
 
-/* Says whether sides.cu or lanes.cu takes the chain, and another kernel what is at addresses that
- * they do not take: of larger f32 that is tiles.cu at least. */
+/* Says whether sides.cu, lanes.cu or strips.cu takes the chain, and another kernel what is at
+ * addresses that they do not take: of larger f32 that is tiles.cu at least. */
 static bool plan_sides(const mmci_group *chain, mmci_group_kernel *kernel) {
   const mmci_group_limits limits = kernel->limits;
   if (!mmci_sides_plan(&limits, chain, &kernel->sides)) return false;
-  return (chain->dtype == MMC_F32 && !is_by_lane(&kernel->sides)) ||
+  const mmci_sides_way way = way_of(&kernel->sides);
+  if (way == MMCI_BY_STRIP) return plan_tensor(chain, kernel);
+  return (chain->dtype == MMC_F32 && way == MMCI_BY_SIDE) ||
          mmci_general_plan(&limits, chain, &kernel->general);
 }
 
 /* Plans the fastest of these other kernels. */
 static void plan_beside_sides(const mmci_group *chain, mmci_group_kernel *kernel) {
   const bool any_order = !mmci_precision_is_reproducible(chain->precision);
-  if (any_order && takes_any_rings(chain, kernel) && plan_rings(chain, kernel))
+  if (way_of(&kernel->sides) == MMCI_BY_STRIP && plan_tensor(chain, kernel))
+    kernel->other = TENSOR;
+  else if (any_order && takes_any_rings(chain, kernel) && plan_rings(chain, kernel))
     kernel->other = RINGS;
   else if (mmci_tiles_plan(chain, &kernel->tiles))
     kernel->other = TILES;
@@ -469,14 +476,16 @@ const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *ch
                                       [PACKS] = "chain in packs",
                                       [TILES] = "chain in tiles",
                                       [RINGS] = "chain in rings",
-                                      [SIDES] = "chain by side",
                                       [NO_KERNEL] = "none"};
+  static const char *const BY[] = {[MMCI_BY_SIDE] = "chain by side",
+                                   [MMCI_BY_LANE] = "chain by lane",
+                                   [MMCI_BY_STRIP] = "chain by strip"};
   mmci_fused fused;
   mmci_fused_half half;
   const int multiprocessors = device->properties.multiProcessorCount;
   mmci_group_kernel kernel;
   const kind kind = kind_of(device, chain, &kernel);
-  if (kind == SIDES && is_by_lane(&kernel.sides)) return "chain by lane";
+  if (kind == SIDES) return BY[way_of(&kernel.sides)];
   if (kind == FUSED && mmci_fused_describe(chain, multiprocessors, &fused))
     return mmci_fused_name(&fused);
   if (kind == FUSED_HALF && mmci_fused_half_describe(chain, multiprocessors, &half))

@@ -14,8 +14,8 @@
  *          single.cu)
  * squares takes f32 squares of a few sizes from left to right, for large batches (squares.cu)
  * sides  takes squares of sides that kernels were compiled for, without gaps, from left to right,
- *        in batches, on Hopper: of f32 and f64 by sides.cu, small ones of any dtype by lanes.cu
- *        (sides.h, sides.c)
+ *        in batches, on Hopper: of f32 and f64 by sides.cu, small ones of any dtype by lanes.cu,
+ *        f16 and bf16 by strips.cu (sides.h, sides.c)
  * spines takes one chain of any length, or few, their products on the whole device (spines.c,
  *          spines.cu) */
 #ifndef MMCI_CUDA_GROUP_GROUP_H
@@ -45,6 +45,7 @@ enum {
   MMCI_TENSOR_THREADS = 512,       /* threads of a block at most */
   MMCI_TENSOR_SMALL_THREADS = 256, /* threads of a block at most when chains are small */
   MMCI_SQUARES_FACTORS = 8,
+  MMCI_SIDES_FACTORS = 16,
   MMCI_TILES_FACTORS = 8,
   MMCI_RINGS_FACTORS = 8,
   MMCI_SINGLE_WARPS = 8, /* warps of a block, and operands of a group at most */
@@ -348,8 +349,8 @@ mmc_status mmci_single_launch(cudaStream_t stream, const mmci_group_limits *limi
 
 /* R = A1 ... An, all side x side and without gaps; strides are in elements. */
 typedef struct mmci_squares {
-  const void *data[MMCI_SQUARES_FACTORS];
-  int64_t stride[MMCI_SQUARES_FACTORS];
+  const void *data[MMCI_SIDES_FACTORS];
+  int64_t stride[MMCI_SIDES_FACTORS];
   void *c;
   int64_t c_stride, batch;
   int n;
@@ -376,13 +377,17 @@ typedef struct mmci_sides {
 
 enum { MMCI_LANES_SLOTS = 3 /* for factors that a warp of lanes.cu has on their way */ };
 
+/* What takes a size: sides.cu, lanes.cu, whose units are warps, or strips.cu, whose height is the
+ * number of strips that a warp has. */
+typedef enum mmci_sides_way { MMCI_BY_SIDE, MMCI_BY_LANE, MMCI_BY_STRIP } mmci_sides_way;
+
 /* Says what sides.h has about size number i of a dtype; false where there is no such size. */
 typedef struct mmci_sides_size {
   int side, height, width, piece, lanes, slots, units;
   bool first;
-  int chains;   /* of a unit */
-  bool by_lane; /* lanes.cu takes it; then a unit is a warp */
-  int number;   /* among those of the same kernel */
+  int chains; /* of a unit */
+  mmci_sides_way way;
+  int number; /* among those of the same way */
 } mmci_sides_size;
 bool mmci_sides_size_of(mmc_dtype dtype, int i, mmci_sides_size *out);
 
@@ -393,10 +398,13 @@ bool mmci_sides_bind(mmci_sides *sides, const void *const *operands, void *c);
 mmc_status mmci_sides_prepare(const mmci_sides *sides, mmci_error *error);
 mmc_status mmci_sides_launch(cudaStream_t stream, const mmci_group_limits *limits,
                              const mmci_sides *sides, mmci_error *error);
-/* The same for kernels by lane. */
+/* The same for kernels by lane and by strip. */
 mmc_status mmci_lanes_prepare(mmc_dtype dtype, int number, mmci_error *error);
 mmc_status mmci_lanes_launch(cudaStream_t stream, const mmci_group_limits *limits, mmc_dtype dtype,
                              int number, const mmci_squares *squares, mmci_error *error);
+mmc_status mmci_strips_prepare(mmc_dtype dtype, int number, mmci_error *error);
+mmc_status mmci_strips_launch(cudaStream_t stream, const mmci_group_limits *limits, mmc_dtype dtype,
+                              int number, const mmci_squares *squares, mmci_error *error);
 
 /* ---- spines -----------------------------------------------------------------------------------
  */

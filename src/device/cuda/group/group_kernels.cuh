@@ -21,7 +21,12 @@ static inline cudaError_t mmci_launch_overlapped(Kernel kernel, bool, Arguments.
 
 template <int bytes>
 static inline void mmci_copy_async_or_zero(void *shared, const void *global, bool there) {
-  mmci_emulation_copy_async(shared, global, bytes, there);
+  mmci_emulation_copy_async(shared, global, bytes, there ? bytes : 0);
+}
+
+template <int bytes>
+static inline void mmci_copy_async_first(void *shared, const void *global, unsigned count) {
+  mmci_emulation_copy_async(shared, global, bytes, count);
 }
 
 static inline void mmci_group_wait(int group, int threads) {
@@ -88,6 +93,15 @@ static __device__ __forceinline__ void mmci_copy_async_or_zero(void *shared, con
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(mmci_shared_address(shared)),
                  "l"(global), "n"(bytes), "r"(there ? bytes : 0)
                  : "memory");
+}
+
+/* Copies the first so many of 4 or 8 bytes, and zeros. */
+template <int bytes>
+static __device__ __forceinline__ void mmci_copy_async_first(void *shared, const void *global,
+                                                             unsigned count) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(mmci_shared_address(shared)),
+               "l"(global), "n"(bytes), "r"(count)
+               : "memory");
 }
 
 /* Waits for the other threads of a group: a warp, or whole warps by a named barrier. */

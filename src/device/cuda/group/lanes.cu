@@ -100,28 +100,21 @@ static __device__ __forceinline__ void write_elements(typename Element::Stored *
   }
 }
 
-/* Begins to copy a factor of so many chains to a slot, whose gate waits for two arrivals. Bytes
- * behind the last whole word are copied by pieces, an element of 16 bits that is left over at once.
- */
+/* Begins to copy a factor of so many chains to a slot. */
 template <typename Shape, typename Stored = typename Shape::Stored>
 static __device__ __forceinline__ void load_factor(const Stored *from, int chains, Stored *to,
                                                    mmci_counted_gate *gate, int lane) {
-  constexpr unsigned EACH = sizeof(Stored), AREA = Shape::AREA, PIECE = EACH < 8 ? 4 : 8;
-  const unsigned count = (unsigned)chains * AREA, all = count * EACH, whole = all & ~15u;
+  constexpr unsigned EACH = sizeof(Stored), AREA = Shape::AREA;
   if constexpr (Shape::APART) {
-    if (lane == 0) gate->expect(all);
+    if (lane == 0) {
+      gate->expect((unsigned)chains * AREA * EACH);
+      gate->arrive_after_copies();
+    }
     __syncwarp();
     if (lane < chains) gate->copy(to + lane * Shape::PITCH, from + lane * AREA, AREA * EACH);
   } else if (lane == 0) {
-    if (all % PIECE != 0) to[count - 1] = from[count - 1];
-    gate->expect(whole);
-    if (whole > 0) gate->copy(to, from, whole);
-#pragma unroll 1
-    for (unsigned i = whole; i + PIECE <= all; i += PIECE)
-      mmci_copy_async_or_zero<(int)PIECE>(reinterpret_cast<char *>(to) + i,
-                                          reinterpret_cast<const char *>(from) + i, true);
+    mmci_load_matrices(from, (unsigned)chains * AREA, to, gate);
   }
-  if (lane == 0) gate->arrive_after_copies();
 }
 
 /* Copies results from a slot, and returns when they have been read. */
@@ -129,15 +122,12 @@ template <typename Shape, typename Stored = typename Shape::Stored>
 static __device__ __forceinline__ void store_results(Stored *to, int chains, const Stored *from,
                                                      int lane) {
   constexpr unsigned EACH = sizeof(Stored), AREA = Shape::AREA;
-  const unsigned all = (unsigned)chains * AREA * EACH, whole = all & ~15u;
   if constexpr (Shape::APART) {
     if (lane < chains) mmci_bulk_store(to + lane * AREA, from + lane * Shape::PITCH, AREA * EACH);
+    mmci_bulk_stores_commit();
   } else if (lane == 0) {
-    if (whole > 0) mmci_bulk_store(to, from, whole);
-#pragma unroll 1
-    for (unsigned i = whole / EACH; i < all / EACH; i++) to[i] = from[i];
+    mmci_store_matrices(to, (unsigned)chains * AREA, from);
   }
-  mmci_bulk_stores_commit();
   mmci_await_bulk_reads();
   __syncwarp();
 }
@@ -183,7 +173,7 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
   unsigned char *mine = memory + warp * Shape::BYTES;
   mmci_counted_gate *gates = reinterpret_cast<mmci_counted_gate *>(mine);
   Stored *ring = reinterpret_cast<Stored *>(mine + Shape::GATE_BYTES);
-  if (lane < SLOTS) gates[lane].open(2);
+  if (lane < SLOTS) gates[lane].open(MMCI_MATRICES_ARRIVALS);
   __syncwarp();
   mmci_follow_previous();
   const int64_t units = (e.batch - 1) / CHAINS + 1,

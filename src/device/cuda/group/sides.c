@@ -1,4 +1,4 @@
-/* sides.c: lays chains out for sides.cu and lanes.cu. */
+/* sides.c: lays chains out for sides.cu, lanes.cu and strips.cu. */
 #include "device/cuda/group/sides.h"
 
 #include <stdint.h>
@@ -18,11 +18,26 @@ enum { VECTOR_BYTES = 16, WARP = 32 };
    warps,                                  \
    0,                                      \
    WARP / (lanes),                         \
-   1,                                      \
+   MMCI_BY_LANE,                           \
+   0},
+#define BY_STRIP(side, strips, slots, units)              \
+  {side,                                                  \
+   strips,                                                \
+   side,                                                  \
+   1,                                                     \
+   WARP * ((((side) + 15) / 16 + (strips)-1) / (strips)), \
+   slots,                                                 \
+   units,                                                 \
+   0,                                                     \
+   (side) % 4 == 0   ? 1                                  \
+   : (side) % 2 == 0 ? 2                                  \
+                     : 8,                                 \
+   MMCI_BY_STRIP,                                         \
    0},
 #define CHAINS(side, lanes, word) ((side) % 2 == 1 ? (word) : (lanes) < WARP ? 2 : 1)
-#define SIZE(word, side, height, width, piece, lanes, slots, units, first, terms) \
-  {side, height, width, piece, lanes, slots, units, first, CHAINS(side, lanes, word), 0, 0},
+#define SIZE(word, side, height, width, piece, lanes, slots, units, first, terms)             \
+  {side,         height, width, piece, lanes, slots, units, first, CHAINS(side, lanes, word), \
+   MMCI_BY_SIDE, 0},
 #define SIZE_F32(...) SIZE(4, __VA_ARGS__)
 #define SIZE_F64(...) SIZE(2, __VA_ARGS__)
 static const mmci_sides_size LANES_F32[] = {MMCI_LANES_F32(BY_LANE)},
@@ -31,33 +46,36 @@ static const mmci_sides_size LANES_F32[] = {MMCI_LANES_F32(BY_LANE)},
                              LANES_C128[] = {MMCI_LANES_C128(BY_LANE)},
                              LANES_HALF[] = {MMCI_LANES_HALF(BY_LANE)},
                              SIDES_F32[] = {MMCI_SIDES_F32(SIZE_F32)},
-                             SIDES_F64[] = {MMCI_SIDES_F64(SIZE_F64)};
+                             SIDES_F64[] = {MMCI_SIDES_F64(SIZE_F64)},
+                             STRIPS_HALF[] = {MMCI_STRIPS_HALF(BY_STRIP)};
 
-/* What a dtype has: kernels by lane, then others. */
+/* What a dtype has: kernels by lane, then others of one way. */
 typedef struct sizes {
-  const mmci_sides_size *lanes, *sides;
-  int lanes_count, sides_count;
+  const mmci_sides_size *lanes, *others;
+  int lanes_count, others_count;
 } sizes;
 
 #define COUNT(x) ((int)(sizeof(x) / sizeof *(x)))
 #define LANES_ONLY(x) \
   { .lanes = x, .lanes_count = COUNT(x) }
+#define LANES_AND(x, y) \
+  { x, y, COUNT(x), COUNT(y) }
 static const sizes SIZES[] = {
-    [MMC_F32] = {LANES_F32, SIDES_F32, COUNT(LANES_F32), COUNT(SIDES_F32)},
-    [MMC_F64] = {LANES_F64, SIDES_F64, COUNT(LANES_F64), COUNT(SIDES_F64)},
+    [MMC_F32] = LANES_AND(LANES_F32, SIDES_F32),
+    [MMC_F64] = LANES_AND(LANES_F64, SIDES_F64),
     [MMC_C64] = LANES_ONLY(LANES_C64),
     [MMC_C128] = LANES_ONLY(LANES_C128),
-    [MMC_F16] = LANES_ONLY(LANES_HALF),
-    [MMC_BF16] = LANES_ONLY(LANES_HALF),
+    [MMC_F16] = LANES_AND(LANES_HALF, STRIPS_HALF),
+    [MMC_BF16] = LANES_AND(LANES_HALF, STRIPS_HALF),
 };
 
 bool mmci_sides_size_of(mmc_dtype dtype, int i, mmci_sides_size *out) {
   if ((unsigned)dtype >= sizeof SIZES / sizeof *SIZES || i < 0) return false;
   const sizes *all = &SIZES[dtype];
-  if (i >= all->lanes_count + all->sides_count) return false;
+  if (i >= all->lanes_count + all->others_count) return false;
   const bool by_lane = i < all->lanes_count;
   const int number = by_lane ? i : i - all->lanes_count;
-  *out = by_lane ? all->lanes[number] : all->sides[number];
+  *out = by_lane ? all->lanes[number] : all->others[number];
   out->number = number;
   return true;
 }
@@ -68,17 +86,19 @@ static int find_size(mmc_dtype dtype, int64_t side, mmci_sides_size *out) {
   int i = 0;
   while (i < all->lanes_count && all->lanes[i].side != side) i++;
   if (i == all->lanes_count)
-    while (i < all->lanes_count + all->sides_count && all->sides[i - all->lanes_count].side != side)
+    while (i < all->lanes_count + all->others_count &&
+           all->others[i - all->lanes_count].side != side)
       i++;
   return mmci_sides_size_of(dtype, i, out) ? i : -1;
 }
 
-/* Matrices of odd sides, and all that go by lane, are copied several at once; by lane, chains may
- * share a factor. */
+/* Matrices that begin at no whole word alone, and all that go by lane, are copied several at once;
+ * but by side, chains may share a factor. */
 static bool is_word_stride(mmc_dtype dtype, int64_t stride, const mmci_sides_size *size) {
-  const int64_t word = VECTOR_BYTES / (int64_t)mmc_dtype_size(dtype), side = size->side;
-  if (size->by_lane) return stride == side * side || stride == 0;
-  return side % 2 == 1 ? stride == side * side : stride % word == 0;
+  const int64_t word = VECTOR_BYTES / (int64_t)mmc_dtype_size(dtype), side = size->side,
+                area = side * side;
+  if (stride == 0 && size->way != MMCI_BY_SIDE) return true;
+  return size->way == MMCI_BY_LANE || area % word != 0 ? stride == area : stride % word == 0;
 }
 
 /* Says whether matrices lie as the kernel takes them. A plan asks before it is known where they
@@ -95,7 +115,10 @@ bool mmci_sides_plan(const mmci_group_limits *limits, const mmci_group *chain, m
   const int64_t side = limits->hopper ? mmci_squares_side(chain) : 0;
   mmci_sides_size size;
   const int number = side > 0 ? find_size(chain->dtype, side, &size) : -1;
+  const bool is_half = mmc_dtype_size(chain->dtype) == 2;
   if (number < 0 || !has_word_strides(chain, &size)) return false;
+  /* Reproducible sums of 16 bits are of 16 products at a time, from the first k to the last. */
+  if (is_half && mmci_precision_is_reproducible(chain->precision)) return false;
   out->dtype = chain->dtype;
   out->size = (uint8_t)number;
   mmci_squares_fill(chain, &out->squares);

@@ -310,7 +310,8 @@ static const variant *variant_for(mmc_dtype dtype, const mmci_sides_size &size) 
 
 extern "C" mmc_status mmci_sides_prepare(const mmci_sides *sides, mmci_error *error) {
   const mmci_sides_size size = size_of(sides);
-  if (size.by_lane) return mmci_lanes_prepare(sides->dtype, size.number, error);
+  if (size.way == MMCI_BY_LANE) return mmci_lanes_prepare(sides->dtype, size.number, error);
+  if (size.way == MMCI_BY_STRIP) return mmci_strips_prepare(sides->dtype, size.number, error);
   const variant *v = variant_for(sides->dtype, size);
   MMCI_CUDA_TRY(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      v->units * v->bytes));
@@ -320,8 +321,10 @@ extern "C" mmc_status mmci_sides_prepare(const mmci_sides *sides, mmci_error *er
 extern "C" mmc_status mmci_sides_launch(cudaStream_t stream, const mmci_group_limits *limits,
                                         const mmci_sides *sides, mmci_error *error) {
   const mmci_sides_size size = size_of(sides);
-  if (size.by_lane)
+  if (size.way == MMCI_BY_LANE)
     return mmci_lanes_launch(stream, limits, sides->dtype, size.number, &sides->squares, error);
+  if (size.way == MMCI_BY_STRIP)
+    return mmci_strips_launch(stream, limits, sides->dtype, size.number, &sides->squares, error);
   const variant *v = variant_for(sides->dtype, size);
   const int64_t all = (sides->squares.batch - 1) / v->chains + 1,
                 blocks = all < limits->multiprocessors ? all : limits->multiprocessors,

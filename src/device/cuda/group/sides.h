@@ -1,4 +1,4 @@
-/* sides.h: the sides of the squares that sides.cu and lanes.cu multiply, and how.
+/* sides.h: the sides of the squares that sides.cu, lanes.cu and strips.cu multiply, and how.
  *
  * SIDE(side, height, width, piece, lanes, slots, units, first, terms): a chain has so many lanes, 4
  * across and 4 down, or 8 and 4, 8 and 8, 16 and 8, 16 and 16. A lane has height rows and width
@@ -11,6 +11,10 @@
  * LANES(side, lanes, warps, apart): a chain has so many lanes, which keep rows of the running
  * product, and a block so many warps at most. apart is 1 where each matrix is copied alone, so that
  * chains do not begin in the same banks.
+ *
+ * STRIPS(side, strips, slots, units): a warp has so many strips of 16 rows of a chain's product,
+ * and a chain as many warps as that takes; a unit, one chain, or two or eight whose matrices begin
+ * at no whole word alone, has slots for factors; a block has so many units at most.
  *
  * What is here was the fastest of what was tried for each side on an H200. */
 #ifndef MMCI_CUDA_GROUP_SIDES_H
@@ -184,12 +188,59 @@
   LANES(10, 2, 12, 0)          \
   LANES(11, 4, 16, 0)          \
   LANES(12, 4, 12, 0)          \
-  LANES(13, 4, 12, 0)          \
-  LANES(14, 8, 16, 0)          \
-  LANES(15, 4, 8, 0)           \
-  LANES(16, 8, 12, 0)          \
-  LANES(18, 8, 8, 0)           \
-  LANES(20, 8, 8, 0)           \
-  LANES(22, 8, 8, 0)
+  LANES(13, 4, 12, 0)
+
+#define MMCI_STRIPS_HALF(STRIPS) \
+  STRIPS(14, 1, 3, 15)           \
+  STRIPS(15, 1, 3, 4)            \
+  STRIPS(16, 1, 4, 15)           \
+  STRIPS(17, 2, 2, 4)            \
+  STRIPS(18, 2, 3, 12)           \
+  STRIPS(19, 2, 3, 3)            \
+  STRIPS(20, 2, 3, 15)           \
+  STRIPS(21, 2, 3, 3)            \
+  STRIPS(22, 2, 3, 12)           \
+  STRIPS(23, 2, 3, 3)            \
+  STRIPS(24, 2, 3, 15)           \
+  STRIPS(25, 2, 3, 3)            \
+  STRIPS(26, 2, 3, 8)            \
+  STRIPS(27, 2, 3, 2)            \
+  STRIPS(28, 1, 3, 12)           \
+  STRIPS(29, 2, 3, 2)            \
+  STRIPS(30, 2, 2, 8)            \
+  STRIPS(31, 2, 3, 2)            \
+  STRIPS(32, 2, 3, 15)           \
+  STRIPS(33, 3, 3, 2)            \
+  STRIPS(34, 3, 2, 8)            \
+  STRIPS(35, 3, 3, 2)            \
+  STRIPS(36, 2, 3, 8)            \
+  STRIPS(37, 3, 3, 2)            \
+  STRIPS(38, 3, 2, 8)            \
+  STRIPS(39, 3, 2, 2)            \
+  STRIPS(40, 1, 3, 8)            \
+  STRIPS(41, 3, 2, 2)            \
+  STRIPS(42, 3, 2, 8)            \
+  STRIPS(43, 3, 2, 2)            \
+  STRIPS(44, 1, 3, 8)            \
+  STRIPS(45, 3, 2, 2)            \
+  STRIPS(46, 3, 2, 8)            \
+  STRIPS(47, 3, 2, 2)            \
+  STRIPS(48, 1, 3, 8)            \
+  STRIPS(49, 2, 3, 1)            \
+  STRIPS(50, 2, 3, 4)            \
+  STRIPS(51, 2, 3, 1)            \
+  STRIPS(52, 2, 3, 8)            \
+  STRIPS(53, 2, 3, 1)            \
+  STRIPS(54, 2, 3, 4)            \
+  STRIPS(55, 2, 3, 1)            \
+  STRIPS(56, 2, 3, 8)            \
+  STRIPS(57, 2, 3, 1)            \
+  STRIPS(58, 2, 3, 4)            \
+  STRIPS(59, 2, 3, 1)            \
+  STRIPS(60, 2, 3, 8)            \
+  STRIPS(61, 2, 3, 1)            \
+  STRIPS(62, 2, 2, 4)            \
+  STRIPS(63, 2, 3, 1)            \
+  STRIPS(64, 2, 3, 8)
 
 #endif

@@ -74,6 +74,13 @@ static inline void mmci_multiply_tiles(float (&sums)[4], const uint32_t (&a)[4],
     }
 }
 
+/* Adds 8 products, of half a tile of either operand. */
+template <typename Element>
+static inline void mmci_multiply_halves(float (&sums)[4], const uint32_t (&a)[2], uint32_t b) {
+  const uint32_t whole[4] = {a[0], a[1], 0, 0};
+  mmci_multiply_tiles<Element>(sums, whole, b, 0);
+}
+
 #else
 
 template <typename Element>
@@ -141,6 +148,32 @@ __device__ __forceinline__ void mmci_multiply_tiles<mmci_bf16_element>(float (&s
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
+template <typename Element>
+static __device__ __forceinline__ void mmci_multiply_halves(float (&sums)[4],
+                                                            const uint32_t (&a)[2], uint32_t b);
+template <>
+__device__ __forceinline__ void mmci_multiply_halves<mmci_f16_element>(float (&sums)[4],
+                                                                       const uint32_t (&a)[2],
+                                                                       uint32_t b) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(b));
+#endif
+}
+template <>
+__device__ __forceinline__ void mmci_multiply_halves<mmci_bf16_element>(float (&sums)[4],
+                                                                        const uint32_t (&a)[2],
+                                                                        uint32_t b) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(b));
 #endif
 }
 
