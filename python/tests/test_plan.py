@@ -391,7 +391,7 @@ def test_plans_that_take_long_are_kept_at_once():
 def test_idle_workspace_is_bounded():
     mmchain.clear_cache()
     rows = 2**19  # (A1 A2) A3 is the cheapest, and A1 A2 takes 8 MB
-    a, b, c = np.ones((rows, 9)), np.ones((9, 2)), np.ones((2, 9))
+    a, b, c = np.ones((rows, 5)), np.ones((5, 2)), np.ones((2, 5))
     most = 0
     for less in range(150):
         for _ in range(2):  # what is multiplied once is not kept for long

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "../how_many.h"
 #include "../random.h"
 #include "base/half.h"
 #include "device/ref/ref_ordered.h"
@@ -88,6 +89,8 @@ static void try_one(const subject *on, mmc_dtype dtype, const int64_t *size, uin
   gemm.b = long_form(random_below(random, 2), is_complex && random_below(random, 2), is_table, k, n,
                      random_below(random, 2) * gap);
   gemm.batch = is_table || random_below(random, 4) == 0 ? 1 + random_below(random, 4) : 1;
+  /* What takes plain loops long is no batch in short. */
+  if (!is_in_full() && m * k * n * gemm.batch * (is_complex ? 4 : 1) > 5000000) gemm.batch = 1;
   if (!gemm.b.gathered && random_below(random, 2) == 0) gemm.b.stride = 0;
   gemm.ldc = n + random_below(random, 2) * random_below(random, 4);
   gemm.c_stride = gemm.ldc * m;
@@ -112,10 +115,6 @@ static void try_one(const subject *on, mmc_dtype dtype, const int64_t *size, uin
   device_stack_destroy(&c, on);
 }
 
-static bool is_long(void) {
-  return getenv("MMCHAIN_TEST_LONG") != NULL;
-}
-
 static const mmc_dtype dtypes[] = {MMC_F32, MMC_F64, MMC_C64, MMC_C128, MMC_F16, MMC_BF16};
 
 /* Other devices of tests have no reproducible products. */
@@ -133,13 +132,15 @@ static void test_bits(const subject *on) {
   uint64_t random = seed;
   printf("seed %" PRIu64 "\n", seed);
   if (!has_long(on)) return;
-  for (int t = 0; t < SIZES * 6 * (is_long() ? 10 : 1); t++) {
+  for (int t = 0; t < SIZES * 6 * (is_in_full() ? 10 : 1); t++) {
     if (on->small && t % 11 != 0) continue;
-    if (!is_long() && (t + t / 6) % 2 == 0)
-      continue; /* half of the dtypes, others with each size */
-    try_one(on, dtypes[t % 6], sizes[t / 6 % SIZES], &random);
+    /* In short a third of the dtypes, others with each size; a large one is a real number's. */
+    const int64_t *size = sizes[t / 6 % SIZES];
+    if (!is_in_full() && (t + t / 6) % 3 != 0) continue;
+    if (!is_in_full() && size[0] * size[1] * size[2] > 10000000 && t % 6 > 1) continue;
+    try_one(on, dtypes[t % 6], size, &random);
   }
-  for (int t = 0; t < (on->small ? 10 : is_long() ? 1000 : 40); t++) {
+  for (int t = 0; t < (on->small ? 10 : how_many(24, 1000)); t++) {
     const int64_t size[] = {1 + random_below(&random, 12), 4096 + random_below(&random, 3000),
                             1 + random_below(&random, 30)};
     try_one(on, dtypes[random_below(&random, 6)], size, &random);
@@ -150,7 +151,7 @@ static void test_bits(const subject *on) {
 static void test_large(const subject *on) {
   static const int64_t sizes[][3] = {{512, 4097, 512}, {4, 4096, 65536}, {262144, 4096, 1}};
   uint64_t random = seed + 1;
-  if (!has_long(on) || on->small || !is_long()) return;
+  if (!has_long(on) || on->small || !is_in_full()) return;
   for (int t = 0; t < 6; t++) try_one(on, t % 2 == 0 ? MMC_F32 : MMC_F64, sizes[t / 2], &random);
 }
 

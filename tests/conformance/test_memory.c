@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../how_many.h"
 #include "chain_problem.h"
 
 static const uint64_t seed = 20261121;
@@ -260,7 +261,7 @@ static void memory(const subject *on) {
 
 static void many_plans_in(const setting *on) {
   uint64_t random = seed;
-  test_many(on, on->small || !is_cuda(on) ? 100 : 1000, &random);
+  test_many(on, on->small ? 100 : is_cuda(on) ? 1000 : how_many(24, 100), &random);
 }
 static void many_plans(const subject *on) {
   with_setting(on, many_plans_in);

@@ -12,6 +12,7 @@
 
 #include "../complex_number.h"
 #include "../elements.h"
+#include "../how_many.h"
 #include "../random.h"
 #include "../run/fake_device.h"
 #include "devices.h"
@@ -308,7 +309,7 @@ static void random_scans(const subject *on) {
   static const int64_t lengths[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 129};
   uint64_t random = seed;
   printf("seed %" PRIu64 "\n", seed);
-  const int trials = on->small ? 40 : getenv("MMCHAIN_TEST_LONG") != NULL ? 400 : 50;
+  const int trials = on->small ? 40 : how_many(50, 400);
   for (int i = 0; i < trials; i++) {
     mmci_running_problem p = {.dtype = any_dtype(on, &random),
                               .n = sizes[random_below(&random, 14)],
@@ -327,9 +328,20 @@ static void random_scans(const subject *on) {
   }
 }
 
-/* Lengths at which blocks begin and end elsewhere. */
+/* Says whether scans are fewer and shorter than a GPU has to see. */
+static bool is_few(const subject *on) {
+  return on->small || on->is_fake || !(on->is_cuda || is_in_full());
+}
+
+/* More scans than threads, where not as many as a GPU has multiprocessors. */
+static int64_t several(const subject *on, int64_t many) {
+  return on->small || on->is_fake ? 3 : is_few(on) ? 7 : many;
+}
+
+/* Lengths at which blocks begin and end elsewhere. The fake device's time is that of pairs of its
+ * operations. */
 static void long_scans(const subject *on) {
-  static const int64_t lengths[] = {1023, 1024, 1025, 20000};
+  const int64_t lengths[] = {on->is_fake ? how_many(255, 1023) : 1023, 1024, 1025, 20000};
   static const int64_t sizes[] = {2, 4, 8, 16};
   uint64_t random = seed;
   for (int s = 0; s < 4; s++)
@@ -352,12 +364,11 @@ static void long_scans(const subject *on) {
 /* Scans that are more than a GPU's multiprocessors, and fewer that are long together. */
 static void many_scans(const subject *on) {
   uint64_t random = seed;
-  const bool is_few = on->small || on->is_fake;
   for (int i = 0; i < 8; i++) {
     mmci_running_problem p = {.dtype = i % 2 == 0 ? MMC_F32 : MMC_F64,
                               .n = i % 4 < 2 ? 16 : 12,
                               .length = i < 4 ? 2 + 7 * i : 1 + i,
-                              .batch = is_few ? 3 : 500,
+                              .batch = several(on, 500),
                               .reverse = i % 3 == 1,
                               .exclusive = i % 3 == 2,
                               .initial = i % 4 > 1};
@@ -365,7 +376,7 @@ static void many_scans(const subject *on) {
       check_trial(on, &p, MMCI_RUNNING_AUTO, random_below(&random, 2) == 0, &random);
   }
   mmci_running_problem few = {.dtype = MMC_F32, .n = 12, .length = 1025, .batch = 60};
-  if (is_few) few.batch = 1;
+  if (is_few(on)) few.batch = 1;
   if (supports_dtype(on, few.dtype)) check_trial(on, &few, MMCI_RUNNING_AUTO, true, &random);
 }
 
@@ -374,12 +385,11 @@ static void many_scans(const subject *on) {
 static void scans_in_parts(const subject *on) {
   static const int64_t sizes[] = {16, 12, 13, 16, 9, 14};
   uint64_t random = seed;
-  const bool is_few = on->small || on->is_fake;
   for (int i = 0; i < 12; i++) {
     const mmci_running_problem p = {.dtype = i % 4 < 2 ? MMC_F32 : MMC_F64,
                                     .n = sizes[i % 6],
                                     .length = 97 + i,
-                                    .batch = is_few ? 2 : 200,
+                                    .batch = several(on, 200),
                                     .reverse = i % 5 == 1,
                                     .exclusive = i % 5 == 2,
                                     .initial = i % 5 == 3};
@@ -389,7 +399,7 @@ static void scans_in_parts(const subject *on) {
   for (int i = 0; i < 6; i++) {
     const mmci_running_problem p = {.dtype = MMC_F32,
                                     .n = i % 2 == 0 ? 64 : 32,
-                                    .length = is_few ? 20 : 299 + i,
+                                    .length = is_few(on) ? 20 : 299 + i,
                                     .batch = 1 + i / 4,
                                     .initial = i % 3 == 1};
     if (supports_dtype(on, p.dtype)) check_trial(on, &p, MMCI_RUNNING_AUTO, true, &random);
@@ -398,20 +408,21 @@ static void scans_in_parts(const subject *on) {
 
 /* NaN in one factor is in all results that hold it, and in no others. */
 static void nan_poisons_what_holds_it(const subject *on) {
-  enum { N = 4, LENGTH = 1000 };
+  enum { N = 4 };
+  const int64_t length = on->is_fake ? how_many(200, 1000) : 1000;
   uint64_t random = seed;
   for (int i = 0; i < 12; i++) {
     mmci_running_problem p = {
-        .dtype = MMC_F64, .n = N, .length = LENGTH, .batch = 1, .reverse = i % 2 == 1};
+        .dtype = MMC_F64, .n = N, .length = length, .batch = 1, .reverse = i % 2 == 1};
     const mmci_running_way way = i % 3 == 2 ? MMCI_RUNNING_LEVELS : MMCI_RUNNING_AUTO;
     trial x = make_trial(on, &p, way, i % 4 == 0, &random);
-    const int64_t bad = random_below(&random, LENGTH), c = random_below(&random, N);
+    const int64_t bad = random_below(&random, length), c = random_below(&random, N);
     for (int64_t r = 0; r < N; r++)
       element_write(p.dtype, element_at(&x.factors, p.dtype, 0, bad, r, c),
                     (element){(double)NAN, 0});
     compute(on, &x);
     bool exact = true;
-    for (int64_t t = 0; t < LENGTH; t++) {
+    for (int64_t t = 0; t < length; t++) {
       const bool holds = p.reverse ? t <= bad : t >= bad;
       bool any = false;
       for (int64_t e = 0; e < N * N; e++)

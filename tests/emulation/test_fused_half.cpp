@@ -23,6 +23,7 @@ extern "C" {
 #include "device/cuda/tensor_map.h"
 }
 
+#include "../how_many.h"
 #include "../random.h"
 
 static int failures = 0, checks = 0;
@@ -274,9 +275,9 @@ static void try_random(uint64_t seed) {
 }
 
 int main(int argc, char **argv) {
-  /* Two seeds have both dtypes, and four have both orders of each. */
-  const bool is_long = getenv("MMCHAIN_TEST_LONG") != nullptr;
-  const int cases = is_long ? 24 : 8, each = is_long ? 4 : 2;
+  /* Two seeds have both dtypes, and four have both orders of each; in short neighbours share them.
+   */
+  const int cases = how_many(6, 24), each = how_many(1, 4);
   /* B and C that stay in shared memory, that do not, and that several blocks share. */
   static const struct {
     int64_t m, k, w, n, batch;
@@ -289,12 +290,12 @@ int main(int argc, char **argv) {
                {600, 500, 512, 490, 1, 2, "512x256"}, {300, 40, 400, 600, 2, 4, "512x256"}};
   const uint64_t seed = argc > 1 ? strtoull(argv[1], nullptr, 10) : 20260711;
   for (int i = 0; i < cases; i++) try_random(seed + (uint64_t)i);
+  uint64_t next = seed; /* other dtypes and orders of each kernel */
   for (const auto &x : sizes)
     for (int i = 0; i < each; i++)
-      try_sizes(seed + (uint64_t)i, x.m, x.k, x.w, x.n, x.batch, x.multiprocessors, NUMBERS,
-                x.expected);
+      try_sizes(next++, x.m, x.k, x.w, x.n, x.batch, x.multiprocessors, NUMBERS, x.expected);
   for (int i = 0; i < each; i++) {
-    const uint64_t own = seed + (uint64_t)i;
+    const uint64_t own = next++;
     try_sizes(own, 70, 40, 100, 72, 1, 1, INFINITY_AND_ONES, "128x128");
     try_sizes(own, 70, 40, 200, 72, 1, 1, INFINITY_AND_ONES, "256x128");
     try_sizes(own, 70, 40, 300, 72, 1, 2, INFINITY_AND_ONES, "512x256");

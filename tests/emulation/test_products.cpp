@@ -26,9 +26,8 @@ extern "C" {
 }
 
 #include "../elements.h"
+#include "../how_many.h"
 #include "../random.h"
-
-enum { CASES = 600 };
 
 static int failures = 0, checks = 0;
 
@@ -745,7 +744,8 @@ static void try_resize(uint64_t seed) {
 
 int main(int argc, char **argv) {
   uint64_t seed = argc > 1 ? strtoull(argv[1], nullptr, 10) : 20260711;
-  for (int t = 0; t < CASES; t++) {
+  const int cases = how_many(240, 600);
+  for (int t = 0; t < cases; t++) {
     try_product(seed + (uint64_t)t);
     try_thin(seed + (uint64_t)t);
     if (t % 4 == 0) try_outer(seed + (uint64_t)t);
@@ -760,7 +760,7 @@ int main(int argc, char **argv) {
     try_resize(seed + (uint64_t)t);
   }
   for (int taken : tiles_taken)
-    expect(taken >= CASES / 40, "tiles of every size", MMC_C64, 0, 0, 0, seed);
+    expect(taken >= cases / 40, "tiles of every size", MMC_C64, 0, 0, 0, seed);
   printf("%d checks, %d failed\n", checks, failures);
   return failures == 0 ? 0 : 1;
 }

@@ -19,6 +19,7 @@
 // clang-format on
 
 #include "../failing_allocations.h"
+#include "../how_many.h"
 #include "io/format.h"
 #ifdef MMCI_JANSSON
 #include <jansson.h>
@@ -430,7 +431,7 @@ static void a_large_member_has_sizes_of_64_bits(void **state) {
   enum { LARGE = 512 };
   const int64_t batch = (((int64_t)1 << 32) / (LARGE * LARGE * 8)) + 1;
   const int64_t shape[3] = {batch, LARGE, LARGE};
-  if (getenv("MMCHAIN_TEST_LONG") == NULL) skip();
+  if (!is_in_full()) skip();
   double *matrix = calloc(LARGE * LARGE, sizeof *matrix);
   assert_non_null(matrix);
   const mmc_matrix stack = {.data = matrix, .rows = LARGE, .cols = LARGE};
@@ -460,7 +461,7 @@ static void a_large_member_has_sizes_of_64_bits(void **state) {
 static void a_far_member_has_an_offset_of_64_bits(void **state) {
   (void)state;
   const int64_t count = ((int64_t)1 << 30) + 64;
-  if (getenv("MMCHAIN_TEST_LONG") == NULL) skip();
+  if (!is_in_full()) skip();
   void *zeros =
       mmap(NULL, (size_t)count * 4, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   assert_true(zeros != MAP_FAILED);

@@ -30,6 +30,7 @@
 
 #include "../expect.h"
 #include "../failing_malloc.h"
+#include "../how_many.h"
 #include "../random.h"
 #include "mmchain.h"
 
@@ -406,7 +407,7 @@ int main(void) {
   told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (told == MAP_FAILED || mkdtemp(directory) == NULL) return 1;
   if (one != NULL) return do_one(one);
-  for (int j = 0; j < JOBS; j++) check_job(j, &state, getenv("MMCHAIN_TEST_LONG") != NULL);
+  for (int j = 0; j < JOBS; j++) check_job(j, &state, is_in_full());
   for (int j = 0; j < JOBS; j++) {
     char path[200], name[200];
     prepare(&jobs[j], path, name);

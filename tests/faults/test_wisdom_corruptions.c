@@ -12,6 +12,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../how_many.h"
 #include "../wisdom_store.h"
 
 enum { PRODUCTS = 540, PAGE = 4096 };
@@ -213,9 +214,9 @@ static int64_t one_corruption(fixture *f, uint64_t seed) {
 
 static void corrupt_stores_are_mended(void **state) {
   fixture *f = *state;
-  const char *asked = getenv("MMCHAIN_TEST_SEED"), *thorough = getenv("MMCHAIN_TEST_LONG");
+  const char *asked = getenv("MMCHAIN_TEST_SEED");
   uint64_t first = asked != NULL ? strtoull(asked, NULL, 10) : 1;
-  uint64_t count = asked != NULL ? 1 : thorough != NULL ? 1000 : 100;
+  uint64_t count = asked != NULL ? 1 : (uint64_t)how_many(100, 1000);
   int64_t found = 0, whole = 0, left_alone = 0;
   for (uint64_t seed = first; seed < first + count; seed++) {
     int64_t here = one_corruption(f, seed);

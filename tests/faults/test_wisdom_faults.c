@@ -20,6 +20,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../how_many.h"
 #include "../wisdom_fixture.h"
 #include "wisdom/wisdom_pricing.h"
 
@@ -390,7 +391,7 @@ static mmc_status everything(fixture *f) {
 /* Which of SQLite's allocations fail: each for the first of them, then ever fewer, or all when
  * there is time for it. */
 static long next_allocation(long k) {
-  return getenv("MMCHAIN_TEST_LONG") != NULL ? k + 1 : k + 1 + k / 100;
+  return is_in_full() ? k + 1 : k + 1 + k / 100;
 }
 
 /* Each of SQLite's allocations fails once; what was asked for fails with E_NOMEM or is done. */

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <signal.h>
 
+#include "../how_many.h"
 #include "base/random.h"
 #include "fuzz.h"
 
@@ -92,7 +93,7 @@ int main(int argc, char **argv) {
   struct dirent **entries;
   if (argc < 2) return 2;
   int changes = argc > 2 ? atoi(argv[2]) : 0;
-  if (getenv("MMCHAIN_TEST_LONG") != NULL) changes *= 100;
+  if (is_in_full()) changes *= 100;
   const char *asked = getenv("MMCHAIN_TEST_SEED");
   if (asked != NULL) seed = strtoull(asked, NULL, 10);
   signal(SIGABRT, on_abort);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../how_many.h"
 #include "../random.h"
 #include "../structured_brute.h"
 #include "structure/steps.h"
@@ -96,7 +97,7 @@ static int32_t draw_code(uint64_t *state, const int32_t *before, int64_t count) 
 }
 
 int main(int argc, char **argv) {
-  const int64_t usual = getenv("MMCHAIN_TEST_LONG") != NULL ? CODED : SHORT;
+  const int64_t usual = how_many(SHORT, CODED);
   const int64_t count = argc > 1 ? atoll(argv[1]) : usual;
   uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1, state = seed;
   int32_t *codes = calloc((size_t)count + 1, sizeof *codes);

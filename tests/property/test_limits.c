@@ -12,6 +12,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../how_many.h"
 #include "../random.h"
 #include "mmchain.h"
 
@@ -42,7 +43,7 @@ static void a_limit_that_a_plan_says_is_kept(void **state) {
   static const char *const objectives[] = {"flops", "traffic", "time", "energy"};
   static const char *const devices[] = {"ref", "cpu"};
   const char *asked = getenv("MMCHAIN_TEST_SEED");
-  const bool thorough = getenv("MMCHAIN_TEST_LONG") != NULL;
+  const bool thorough = is_in_full();
   const uint64_t seed = asked != NULL ? strtoull(asked, NULL, 10) : 20261123;
   uint64_t random = seed;
   mmc_context *context;

@@ -12,6 +12,7 @@
 /* cmocka.h wants the three above. */
 #include <cmocka.h>
 
+#include "../how_many.h"
 #include "../random.h"
 #include "base/half.h"
 #include "mmchain.h"
@@ -301,7 +302,7 @@ static void same_bits_in_all_configurations(void **state) {
   (void)state;
   uint64_t random = seed;
   mmc_context *context = open_context();
-  const bool blas = has_blas(context), is_long = getenv("MMCHAIN_TEST_LONG") != NULL;
+  const bool blas = has_blas(context), is_long = is_in_full();
   const configuration plain = {
       .device = "ref", .objective = "flops", .kernel = "", .batch = 1, .threads = 1};
   for (int round = 0; round < (is_long ? LONG_ROUNDS : ROUNDS); round++) {

@@ -6,6 +6,7 @@
 #include "structure/rewrite.h"
 #include "structure/steps.h"
 
+#include "../how_many.h"
 #include "../structured_brute.h"
 #include "../structured_chains.h"
 
@@ -232,7 +233,7 @@ static void check_chain(uint64_t seed) {
 }
 
 int main(int argc, char **argv) {
-  const int64_t usual = getenv("MMCHAIN_TEST_LONG") != NULL ? 100000 : 3000;
+  const int64_t usual = how_many(3000, 100000);
   const int64_t count = argc > 1 ? atoll(argv[1]) : usual;
   const uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
   for (int64_t i = 0; i < count && failures < 20; i++) check_chain(seed + (uint64_t)i);

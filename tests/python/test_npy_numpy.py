@@ -22,6 +22,7 @@ except ImportError:
     sys.exit(77)
 
 SEED = int(os.environ.get("MMC_TEST_SEED", "20240607"), 0)
+LONG = "MMCHAIN_TEST_LONG" in os.environ
 DTYPES = ("float16", "float32", "float64", "complex64", "complex128", "int8", "int16", "int32", "int64",
           "uint8", "uint16", "uint32", "uint64", "bool")
 E_FORMAT = 11
@@ -95,8 +96,10 @@ def test_every_kind(roundtrip, directory, rng):
               (4, 3, 5), (2, 1, 3, 2, 2), (0, 3, 4), (3, 0, 4), (1, 1, 6), (7, 4, 1), (1,) * 32)
     path = os.path.join(directory, "kind.npy")
     count = 0
-    for dtype, shape, order, layout, version in itertools.product(
-            DTYPES, shapes, "<>", "CF", ((1, 0), (2, 0), (3, 0))):
+    for turn, (dtype, shape, order, layout, version) in enumerate(itertools.product(
+            DTYPES, shapes, "<>", "CF", ((1, 0), (2, 0), (3, 0)))):
+        if not LONG and turn % 3 != turn // 3 % 3:  # each kind in one version in short
+            continue
         array = np.asarray(make(rng, dtype, shape).astype(np.dtype(dtype).newbyteorder(order)),
                            order=layout)
         with open(path, "wb") as file, warnings.catch_warnings():
@@ -195,7 +198,8 @@ def test_headers_that_numpy_accepts(roundtrip, directory, rng):
         "end": ("}", ", }", ",}", "} ", "}\n", "} 1", "}}", ""),
     }
     accepted = refused = 0
-    for _ in range(4000):
+    count = 4000 if LONG else 1500
+    for _ in range(count):
         # Mostly the first choice, so that many headers are good.
         pick = {name: choices[0] if rng.random() < 0.6 else choices[rng.integers(len(choices))]
                 for name, choices in pieces.items()}
@@ -230,7 +234,7 @@ def test_headers_that_numpy_accepts(roundtrip, directory, rng):
             refused += 1
             # The L of old Python is read by us whatever later NumPys do.
             assert answer[0] == "ERROR" or b"L" in text, (text, answer)
-    assert accepted > 400 and refused > 400, (accepted, refused)
+    assert accepted > count // 10 and refused > count // 10, (accepted, refused)
     return accepted + refused
 
 

@@ -55,7 +55,10 @@ void fake_memory_close(fake_memory *memory) {
 
 void *fake_memory_take(fake_memory *memory, size_t size, bool of_test, const void *owner) {
   size_t room = (size / BLOCK_ALIGNMENT + 2) * BLOCK_ALIGNMENT; /* a gap behind it */
-  memory->blocks = realloc(memory->blocks, (memory->count + 1) * sizeof *memory->blocks);
+  if (memory->count == memory->room) {
+    memory->room = 2 * memory->room + 16;
+    memory->blocks = realloc(memory->blocks, memory->room * sizeof *memory->blocks);
+  }
   char *bytes = malloc(size > 0 ? size : 1);
   if (memory->blocks == NULL || bytes == NULL || memory->taken + room > region_bytes) abort();
   memset(bytes, 0xff, size);

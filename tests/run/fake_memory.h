@@ -33,7 +33,7 @@ typedef struct fake_memory {
   char *region;
   size_t taken;
   fake_block *blocks;
-  size_t count;
+  size_t count, room;
   uint64_t live_bytes, most_bytes; /* of the library's blocks */
 } fake_memory;
 

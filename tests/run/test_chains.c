@@ -8,6 +8,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../how_many.h"
 #include "../random.h"
 #include "../recipes.h"
 #include "order/workspace.h"
@@ -195,7 +196,8 @@ static void fit(bench *b, int queues, uint64_t memory_bytes, bool staged) {
 static void any_chain_any_matrices(void **state) {
   (void)state;
   int64_t padded = 0, copied = 0;
-  for (uint64_t round = 0; round < 1200; round++) {
+  const uint64_t rounds = (uint64_t)how_many(500, 1200);
+  for (uint64_t round = 0; round < rounds; round++) {
     bench b = {.seed = first_seed + round, .random = first_seed + round};
     int32_t n = 1 + (int32_t)random_below(&b.random, FACTORS_MAX);
     int64_t dims[FACTORS_MAX + 1];
@@ -213,7 +215,7 @@ static void any_chain_any_matrices(void **state) {
     close_bench(&b);
   }
   printf("%lld chains with padding, copies in %lld\n", (long long)padded, (long long)copied);
-  assert_true(padded > 100 && copied > padded / 2);
+  assert_true(padded > (int64_t)rounds / 12 && copied > padded / 2);
 }
 
 static int32_t count_recipes(const mmci_plan *plan) {
@@ -226,7 +228,8 @@ static int32_t count_recipes(const mmci_plan *plan) {
 static void within_the_plans_memory(void **state) {
   (void)state;
   int32_t given_up = 0, kept = 0;
-  for (uint64_t round = 0; round < 300; round++) {
+  const uint64_t rounds = (uint64_t)how_many(150, 300);
+  for (uint64_t round = 0; round < rounds; round++) {
     bench b = {.seed = first_seed + 10000 + round, .random = first_seed + 10000 + round};
     int32_t n = 2 + (int32_t)random_below(&b.random, FACTORS_MAX - 1);
     int64_t dims[FACTORS_MAX + 1];
@@ -258,7 +261,7 @@ static void within_the_plans_memory(void **state) {
     assert_true(fake_most_bytes(b.device) <= bytes);
     close_bench(&b);
   }
-  assert_true(given_up > 20 && kept > 20);
+  assert_true(given_up > (int32_t)rounds / 15 && kept > (int32_t)rounds / 15);
 }
 
 /* One byte less than products hold besides all else, of the device's memory or of the limit. */
@@ -308,7 +311,7 @@ static void streamed(bench *b, int32_t n, int64_t most) {
 
 static void in_whole_panels(void **state) {
   (void)state;
-  for (uint64_t round = 0; round < 300; round++) {
+  for (uint64_t round = 0; round < (uint64_t)how_many(150, 300); round++) {
     bench b = {.seed = first_seed + 20000 + round, .random = first_seed + 20000 + round};
     streamed(&b, 3 + (int32_t)random_below(&b.random, FACTORS_MAX - 2), 20);
   }
@@ -319,7 +322,7 @@ static void in_whole_panels(void **state) {
 static void long_products_in_panels(void **state) {
   (void)state;
   int streams = 0;
-  for (uint64_t round = 0; round < 12; round++) {
+  for (uint64_t round = 0; round < (uint64_t)how_many(6, 12); round++) {
     bench b = {.seed = first_seed + 90000 + round,
                .random = first_seed + 90000 + round,
                .precision = MMCI_REPRODUCIBLE};
@@ -343,12 +346,12 @@ static void long_products_in_panels(void **state) {
     }
     close_bench(&b);
   }
-  assert_true(streams > 2);
+  assert_true(streams > how_many(1, 2));
 }
 
 static void in_many_panels(void **state) {
   (void)state;
-  for (uint64_t round = 0; round < 80; round++) {
+  for (uint64_t round = 0; round < (uint64_t)how_many(30, 80); round++) {
     bench b = {.seed = first_seed + 30000 + round, .random = first_seed + 30000 + round};
     streamed(&b, 2 + (int32_t)random_below(&b.random, 3),
              random_below(&b.random, 3) == 0 ? 200 : 130);

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../how_many.h"
 #include "../random.h"
 #include "api/api.h"
 #include "chain/copy.h"
@@ -605,8 +606,7 @@ static mmc_context *open_context(void) {
 
 static void random_chains(void **state) {
   (void)state;
-  const char *seed = getenv("MMCHAIN_TEST_SEED");
-  const uint64_t first = seed != NULL ? strtoull(seed, NULL, 10) : 20261123;
+  const uint64_t first = seed_or(20261123);
   mmc_context *context = open_context();
   problem *p = calloc(1, sizeof *p);
   assert_non_null(p);
@@ -625,8 +625,7 @@ static void random_chains(void **state) {
  * factors that want gradients. */
 static void limited_chains(void **state) {
   (void)state;
-  const char *seed = getenv("MMCHAIN_TEST_SEED");
-  const uint64_t first = seed != NULL ? strtoull(seed, NULL, 10) : 20261124;
+  const uint64_t first = seed_or(20261124);
   mmc_context *context = open_context();
   problem *p = calloc(1, sizeof *p);
   assert_non_null(p);

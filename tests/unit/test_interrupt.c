@@ -11,6 +11,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../how_many.h"
 #include "base/interrupt.h"
 #include "base/monotonic.h"
 
@@ -127,7 +128,7 @@ static void terms_are_right(void **state) {
 
 static void all_three_are_right(void **state) {
   (void)state;
-  if (getenv("MMCHAIN_TEST_LONG") == NULL) skip();
+  if (!is_in_full()) skip();
   executes_right(cube, ask);
 }
 

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../how_many.h"
 #include "../recipes.h"
 #include "../synthetic.h"
 #include "../told.h"
@@ -68,7 +69,7 @@ static void one_axis_is_optimal(void **state) {
   uint64_t random = seed;
   static boxes b;
   int cut = 0, many = 0;
-  for (int round = 0; round < 600; round++) {
+  for (int round = 0; round < how_many(200, 600); round++) {
     tiles t = random_tiles(&random, 0.5);
     int axis = round % 3;
     int64_t cells[3] = {1, 1, 1};
@@ -92,7 +93,7 @@ static void one_axis_is_optimal(void **state) {
     cut += choice.recipe.count > 1;
     many += mmci_recipe_count(&choice.recipe) > 2;
   }
-  assert_true(cut > 200 && many > 20);
+  assert_true(cut > how_many(60, 200) && many > how_many(6, 20));
 }
 
 /* Cuts along all axes, one below the other. */
@@ -101,7 +102,7 @@ static void all_axes_are_optimal(void **state) {
   uint64_t random = seed + 1;
   static boxes b;
   int nested = 0;
-  for (int round = 0; round < 300; round++) {
+  for (int round = 0; round < how_many(100, 300); round++) {
     tiles t = random_tiles(&random, 0.4);
     int64_t cells[3];
     for (int i = 0; i < 3; i++) cells[i] = 1 + random_below(&random, 8);
@@ -122,7 +123,7 @@ static void all_axes_are_optimal(void **state) {
     for (int i = 0; i < choice.recipe.count; i++) used[choice.recipe.nodes[i].axis] = true;
     nested += used[1] + used[2] + used[3] > 1;
   }
-  assert_true(nested > 50);
+  assert_true(nested > how_many(16, 50));
 }
 
 /* A machine without any structure: the choice is never worse than the best two-way cut at the grid,
@@ -136,7 +137,7 @@ static double rough_seconds(const synthetic *s, const mmci_gemm *gemm) {
 static void two_way_at_least(void **state) {
   (void)state;
   uint64_t random = seed + 2;
-  for (int round = 0; round < 300; round++) {
+  for (int round = 0; round < how_many(100, 300); round++) {
     uint64_t user = random_bits(&random);
     synthetic s = {.seconds = rough_seconds, .user = &user};
     mmci_tune_options options = exact_options();
@@ -177,7 +178,8 @@ static double fair_seconds(const synthetic *s, const mmci_gemm *gemm) {
 
 static void noise_is_not_a_gain(void **state) {
   (void)state;
-  int wrong = 0, wrong_at_0 = 0, rounds = 400;
+  int wrong = 0, wrong_at_0 = 0;
+  const int rounds = how_many(200, 400);
   for (int round = 0; round < rounds; round++) {
     synthetic s = {.seconds = fair_seconds,
                    .noise = 0.002 * (1 + round % 20),
@@ -206,7 +208,8 @@ static double tenth_seconds(const synthetic *s, const mmci_gemm *gemm) {
 
 static void gains_are_found_in_noise(void **state) {
   (void)state;
-  int found = 0, rounds = 200;
+  int found = 0;
+  const int rounds = how_many(100, 200);
   for (int round = 0; round < rounds; round++) {
     synthetic s = {.seconds = tenth_seconds,
                    .noise = 0.03,

@@ -17,6 +17,7 @@
 // clang-format on
 
 #include "../elements.h"
+#include "../how_many.h"
 #include "../random.h"
 #include "mmchain.h"
 #include "sparse/order.h"
@@ -286,7 +287,7 @@ static void execute(problem *p, bool by_time, bool dense, const char *device) {
 static void multiplies(void **state) {
   problem p = {.context = *state};
   const uint64_t first = first_seed(4711);
-  const int64_t count = getenv("MMCHAIN_TEST_LONG") != NULL ? 20000 : 300;
+  const int64_t count = how_many(300, 20000);
   for (int64_t t = 0; t < count; t++) {
     draw_problem(&p, first + (uint64_t)t);
     execute(&p, t % 2 == 0, t % 3 == 0, t % 5 == 0 ? "ref" : NULL);
