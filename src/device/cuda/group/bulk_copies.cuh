@@ -115,44 +115,6 @@ static __device__ __forceinline__ void mmci_load_matrices(const Stored *from, un
   gate->arrive_after_copies();
 }
 
-/* Factors that all chains share, which a block keeps: a gate, then one matrix behind the other. */
-template <typename Stored, int AREA>
-struct mmci_kept {
-  static constexpr int EACH = (AREA * (int)sizeof(Stored) + 15) / 16 * 16 / (int)sizeof(Stored);
-  mmci_counted_gate *gate;
-  Stored *matrices;
-  uint32_t which;
-
-  __device__ __forceinline__ mmci_kept(unsigned char *memory, const mmci_squares &e)
-      : gate(reinterpret_cast<mmci_counted_gate *>(memory)),
-        matrices(reinterpret_cast<Stored *>(memory + MMCI_KEPT_GATE_BYTES)),
-        which(e.kept) {}
-  __device__ __forceinline__ bool has(int factor) const { return which >> factor & 1; }
-  __device__ __forceinline__ const Stored *of(int factor) const {
-    return matrices + __popc(which & ((1u << factor) - 1)) * EACH;
-  }
-  /* Returns the first of n factors from one on that is not kept, or n. */
-  __device__ __forceinline__ int next_other(int factor, int n) const {
-    while (factor < n && has(factor)) factor++;
-    return factor;
-  }
-  /* One thread of the block opens the gate, before a barrier of all, and loads after
-   * mmci_follow_previous(). */
-  __device__ __forceinline__ void open() {
-    if (which != 0) gate->open(MMCI_MATRICES_ARRIVALS * (unsigned)__popc(which));
-  }
-  __device__ __forceinline__ void load(const mmci_squares &e) {
-#pragma unroll 1
-    for (int i = 0; i < e.n; i++)
-      if (has(i))
-        mmci_load_matrices(static_cast<const Stored *>(e.data[i]), (unsigned)AREA,
-                           matrices + (of(i) - matrices), gate);
-  }
-  __device__ __forceinline__ void wait() const {
-    if (which != 0) gate->wait(0);
-  }
-};
-
 /* Begins to copy elements back. */
 template <typename Stored>
 static __device__ __forceinline__ void mmci_store_matrices(Stored *to, unsigned count,

@@ -355,10 +355,6 @@ typedef struct mmci_squares {
   int64_t c_stride, batch;
   int n;
   bool in_order; /* the result is a reproducible one */
-  /* Of lanes.cu and strips.cu: which factors, that all chains share, blocks keep, a bit each, and
-   * the last factor of the others, whose place the result takes. */
-  uint32_t kept;
-  int held;
 } mmci_squares;
 
 /* Returns the side of a batch of chains whose matrices are all squares of one side, none of them
@@ -379,11 +375,7 @@ typedef struct mmci_sides {
   uint8_t size; /* one of the dtype's in sides.h, by number */
 } mmci_sides;
 
-enum {
-  MMCI_LANES_SLOTS = 3,          /* for factors that a warp of lanes.cu has on their way */
-  MMCI_BLOCK_BYTES = 227 * 1024, /* of shared memory, on Hopper */
-  MMCI_KEPT_GATE_BYTES = 16
-};
+enum { MMCI_LANES_SLOTS = 3 /* for factors that a warp of lanes.cu has on their way */ };
 
 /* What takes a size: sides.cu, lanes.cu, whose units are warps, or strips.cu, whose height is the
  * number of strips that a warp has. */
@@ -406,8 +398,6 @@ bool mmci_sides_bind(mmci_sides *sides, const void *const *operands, void *c);
 mmc_status mmci_sides_prepare(const mmci_sides *sides, mmci_error *error);
 mmc_status mmci_sides_launch(cudaStream_t stream, const mmci_group_limits *limits,
                              const mmci_sides *sides, mmci_error *error);
-/* Chooses what blocks keep, and returns the bytes that it takes beside those that a block uses. */
-size_t mmci_sides_keep(mmci_squares *squares, size_t matrix_bytes, size_t used_bytes);
 /* The same for kernels by lane and by strip. */
 mmc_status mmci_lanes_prepare(mmc_dtype dtype, int number, mmci_error *error);
 mmc_status mmci_lanes_launch(cudaStream_t stream, const mmci_group_limits *limits, mmc_dtype dtype,

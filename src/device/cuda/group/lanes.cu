@@ -173,12 +173,9 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
   unsigned char *mine = memory + warp * Shape::BYTES;
   mmci_counted_gate *gates = reinterpret_cast<mmci_counted_gate *>(mine);
   Stored *ring = reinterpret_cast<Stored *>(mine + Shape::GATE_BYTES);
-  mmci_kept<Stored, AREA> kept(memory + blockDim.x / WARP * Shape::BYTES, e);
   if (lane < SLOTS) gates[lane].open(MMCI_MATRICES_ARRIVALS);
-  if (threadIdx.x == 0) kept.open();
-  __syncthreads();
+  __syncwarp();
   mmci_follow_previous();
-  if (threadIdx.x == 0) kept.load(e);
   const int64_t units = (e.batch - 1) / CHAINS + 1,
                 stride = (int64_t)gridDim.x * (blockDim.x / WARP);
   const int chains_last = (int)(e.batch - (units - 1) * CHAINS);
@@ -186,7 +183,7 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
   /* Lanes beyond the last row have the last one too, and write nothing. */
   const int chain = lane / Shape::LANES, row = lane % Shape::LANES * HEIGHT;
   int64_t at = blockIdx.x + (int64_t)gridDim.x * warp, coming = at;
-  int coming_factor = kept.next_other(0, n), coming_slot = 0, slot = 0;
+  int coming_factor = 0, coming_slot = 0, slot = 0;
   unsigned parity = 0;
   auto is_shared = [&](int factor) { return e.stride[factor] == 0; };
   auto load_next = [&]() {
@@ -196,41 +193,36 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
         static_cast<const Stored *>(e.data[coming_factor]) + (one ? 0 : coming * UNIT),
         one ? 1 : chains_of(coming), ring + coming_slot * SLOT, gates + coming_slot, lane);
     coming_slot = coming_slot + 1 == SLOTS ? 0 : coming_slot + 1;
-    coming_factor = kept.next_other(coming_factor + 1, n);
-    if (coming_factor == n) {
-      coming_factor = kept.next_other(0, n);
+    if (++coming_factor == n) {
+      coming_factor = 0;
       coming += stride;
     }
   };
-  Stored *place = ring; /* of what was copied last */
-  auto take = [&](int factor) -> const Stored * {
-    if (kept.has(factor)) return kept.of(factor);
+  /* A copy may land before words have been read that lanes have asked for. */
+  auto load_next_after_reads = [&]() {
+    mmci_order_bulk_copies();
+    __syncwarp();
+    load_next();
+  };
+  auto take = [&]() {
     gates[slot].wait(parity);
-    place = ring + slot * SLOT;
+    Stored *place = ring + slot * SLOT;
     slot++;
     if (slot == SLOTS) {
       slot = 0;
       parity ^= 1;
     }
-    return place + (is_shared(factor) ? 0 : chain * PITCH);
-  };
-  /* A copy may land before words have been read that lanes have asked for. */
-  auto leave = [&](int factor) {
-    if (kept.has(factor) || factor == e.held) return;
-    mmci_order_bulk_copies();
-    __syncwarp();
-    load_next();
+    return place;
   };
 #pragma unroll 1
   for (int i = 0; i < SLOTS; i++) load_next();
-  kept.wait();
   auto row_of = [&](int i) {
     const int r = row + i;
     return SIDE % Shape::LANES == 0 || r < SIDE ? r : SIDE - 1;
   };
 #pragma unroll 1
   for (; at < units; at += stride) {
-    const Stored *first = take(0);
+    const Stored *first = take() + (is_shared(0) ? 0 : chain * PITCH);
     Sum rows[HEIGHT][SIDE];
     if constexpr (Shape::LANES == 1) {
       Sum flat[AREA];
@@ -242,11 +234,13 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
       for (int i = 0; i < HEIGHT; i++)
         read_elements<Element, SIDE, Shape::ROW_AT_ONCE>(rows[i], first + row_of(i) * SIDE);
     }
-    leave(0);
+    load_next_after_reads();
+    Stored *last = nullptr;
 #pragma unroll 1
     for (int f = 1; f < n; f++) {
-      multiply<Shape>(rows, take(f));
-      leave(f);
+      last = take();
+      multiply<Shape>(rows, last + (is_shared(f) ? 0 : chain * PITCH));
+      if (f < n - 1) load_next_after_reads();
     }
     if (e.in_order) {
 #pragma unroll
@@ -254,8 +248,8 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
 #pragma unroll
         for (int j = 0; j < SIDE; j++) rows[i][j] = mmci_settled(rows[i][j]);
     }
-    /* The result takes the place of the factor that is held, which no lane reads any more. */
-    Stored *result = place + chain * PITCH;
+    /* The result takes the last factor's place, which no lane reads any more. */
+    Stored *result = last + chain * PITCH;
     __syncwarp();
     if constexpr (Shape::LANES == 1) {
       Sum flat[AREA];
@@ -270,7 +264,7 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
     }
     mmci_order_bulk_copies();
     __syncwarp();
-    store_results<Shape>(static_cast<Stored *>(e.c) + at * UNIT, chains_of(at), place, lane);
+    store_results<Shape>(static_cast<Stored *>(e.c) + at * UNIT, chains_of(at), last, lane);
     load_next();
   }
   mmci_await_bulk_stores();
@@ -282,13 +276,12 @@ typedef void (*kernel_fn)(mmci_squares);
 
 typedef struct variant {
   kernel_fn kernel;
-  int chains, warps, bytes, area_bytes;
+  int chains, warps, bytes;
 } variant;
 
 template <typename Shape>
 static constexpr variant variant_of() {
-  return {multiply_by_lanes<Shape>, Shape::CHAINS, Shape::MOST_WARPS, Shape::BYTES,
-          Shape::AREA * Shape::EACH};
+  return {multiply_by_lanes<Shape>, Shape::CHAINS, Shape::MOST_WARPS, Shape::BYTES};
 }
 
 #define VARIANT_F32(...) variant_of<LanesShape<mmci_real_element<float>, __VA_ARGS__>>(),
@@ -317,7 +310,7 @@ static const variant *variant_for(mmc_dtype dtype, int number) {
 extern "C" mmc_status mmci_lanes_prepare(mmc_dtype dtype, int number, mmci_error *error) {
   const variant *v = variant_for(dtype, number);
   MMCI_CUDA_TRY(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                     MMCI_BLOCK_BYTES));
+                                     v->warps * v->bytes));
   return MMC_OK;
 }
 
@@ -328,10 +321,8 @@ extern "C" mmc_status mmci_lanes_launch(cudaStream_t stream, const mmci_group_li
   const int64_t all = (squares->batch - 1) / v->chains + 1,
                 blocks = all < limits->multiprocessors ? all : limits->multiprocessors,
                 asked = (all - 1) / blocks + 1, warps = asked < v->warps ? asked : v->warps;
-  const size_t used = (size_t)(warps * v->bytes);
-  mmci_squares e = *squares;
-  const size_t bytes = used + mmci_sides_keep(&e, (size_t)v->area_bytes, used);
   MMCI_CUDA_TRY(mmci_launch_overlapped(v->kernel, limits->overlap, dim3((unsigned)blocks),
-                                       dim3((unsigned)(warps * WARP)), bytes, stream, e));
+                                       dim3((unsigned)(warps * WARP)), (size_t)(warps * v->bytes),
+                                       stream, *squares));
   return MMC_OK;
 }

@@ -125,24 +125,6 @@ bool mmci_sides_plan(const mmci_group_limits *limits, const mmci_group *chain, m
   return true;
 }
 
-/* Blocks read what all chains share again and again: the lines of one matrix, from few slices of
- * the L2. */
-size_t mmci_sides_keep(mmci_squares *squares, size_t matrix_bytes, size_t used_bytes) {
-  const size_t each = (matrix_bytes + VECTOR_BYTES - 1) / VECTOR_BYTES * VECTOR_BYTES;
-  int count = 0;
-  squares->kept = 0;
-  squares->held = squares->n - 1;
-  for (int i = 0; i < squares->n; i++) count += squares->stride[i] == 0;
-  const size_t bytes = MMCI_KEPT_GATE_BYTES + (size_t)count * each;
-  if (count == 0 || count == squares->n || used_bytes + bytes > MMCI_BLOCK_BYTES) return 0;
-  for (int i = 0; i < squares->n; i++)
-    if (squares->stride[i] == 0)
-      squares->kept |= UINT32_C(1) << i;
-    else
-      squares->held = i;
-  return bytes;
-}
-
 bool mmci_sides_bind(mmci_sides *sides, const void *const *operands, void *c) {
   uintptr_t bits = (uintptr_t)c;
   for (int i = 0; i < sides->squares.n; i++) {

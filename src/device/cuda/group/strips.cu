@@ -4,21 +4,18 @@
  *
  * Layout   factors and result without gaps, at whole 16-byte words, or a factor that all chains
  *          share; a unit of chains, each of one warp or more, has slots for factors, which lie
- *          there as they are stored; a block keeps what is shared
- * Launch   a block a multiprocessor, of as many units as fit; a unit strides over the batch
- * Traffic  each factor is read once, the result is written once
- * Idea     over tensor.cu: the sums of one product are the left operand of the next where they
- *          are. Tensor cores may be given columns in any order, as long as the next factor's rows
- *          come in the same one: a lane has the columns that lie in its words. So lanes read words
- *          of factors as they are stored, whose rows begin anywhere, and no lane computes an
- *          address
+ * there as they are stored Launch   a block a multiprocessor, of as many units as fit; a unit
+ * strides over the batch Traffic  each factor is read once, the result is written once Idea over
+ * tensor.cu: the sums of one product are the left operand of the next where they are. Tensor cores
+ * may be given columns in any order, as long as the next factor's rows come in the same one: a lane
+ * has the columns that lie in its words. So lanes read words of factors as they are stored, whose
+ * rows begin anywhere, and no lane computes an address
  */
 #include "device/cuda/group/bulk_copies.cuh"
 #include "device/cuda/group/sides.h"
 #include "device/cuda/group/tensor_math.cuh"
 
-/* Columns beyond a matrix are read, too: bytes beside the last. */
-enum { WARP = 32, TILE = 16, HALF = 8, BANKS = 32, BESIDE_BYTES = 16 };
+enum { WARP = 32, TILE = 16, HALF = 8, BANKS = 32 };
 
 /* Columns come in groups of 16, which are two tiles of 8: of the words of two columns the first
  * tile has the lower ones, the second the upper ones. Up to eight columns that are left over are
@@ -39,9 +36,10 @@ struct StripsShape {
                        THREADS = CHAINS * WARPS * WARP,
                        SLOT = (CHAINS * AREA + HALF - 1) / HALF * HALF,
                        GATE_BYTES = (SLOTS * 8 + 15) / 16 * 16,
-                       BYTES = GATE_BYTES + SLOTS * SLOT * 2;
-  static_assert(UNITS * THREADS <= 1024 && UNITS * BYTES + BESIDE_BYTES <= MMCI_BLOCK_BYTES,
-                "a block");
+                       BYTES = GATE_BYTES + SLOTS * SLOT * 2,
+                       /* Columns beyond a matrix are read, too. */
+      BLOCK_BYTES = UNITS * BYTES + 16;
+  static_assert(UNITS * THREADS <= 1024 && BLOCK_BYTES <= 227 * 1024, "a block");
   /* Tell which word of a group's eight is at a place of its tiles: the words in their order, or
    * those of the even places first; and whether the first tile has the word's upper column there.
    */
@@ -324,12 +322,9 @@ __global__ void __launch_bounds__(Shape::UNITS *Shape::THREADS, 1)
             pair = thread % 4, n = e.n;
   mmci_counted_gate *gates = reinterpret_cast<mmci_counted_gate *>(memory + unit * Shape::BYTES);
   uint16_t *slots = reinterpret_cast<uint16_t *>(memory + unit * Shape::BYTES + Shape::GATE_BYTES);
-  mmci_kept<uint16_t, AREA> kept(memory + blockDim.x / THREADS * Shape::BYTES, e);
   if (thread < SLOTS) gates[thread].open(MMCI_MATRICES_ARRIVALS);
-  if (threadIdx.x == 0) kept.open();
-  __syncthreads();
+  mmci_group_wait(unit, THREADS);
   mmci_follow_previous();
-  if (threadIdx.x == 0) kept.load(e);
   const int64_t units = (e.batch - 1) / CHAINS + 1,
                 stride = (int64_t)gridDim.x * (blockDim.x / THREADS);
   /* The last unit may have fewer chains. */
@@ -337,7 +332,7 @@ __global__ void __launch_bounds__(Shape::UNITS *Shape::THREADS, 1)
   auto chains_of = [&](int64_t of) { return CHAINS == 1 || of + 1 < units ? CHAINS : chains_last; };
   auto is_shared = [&](int factor) { return e.stride[factor] == 0; };
   int64_t at = blockIdx.x + (int64_t)gridDim.x * unit, coming = at;
-  int coming_factor = kept.next_other(0, n), coming_slot = 0, slot = 0;
+  int coming_factor = 0, coming_slot = 0, slot = 0;
   unsigned parity = 0;
   auto load_next = [&]() {
     if (coming >= units) return;
@@ -348,58 +343,55 @@ __global__ void __launch_bounds__(Shape::UNITS *Shape::THREADS, 1)
           (unsigned)((is_shared(coming_factor) ? 1 : chains_of(coming)) * AREA),
           slots + coming_slot * Shape::SLOT, gates + coming_slot);
     coming_slot = coming_slot + 1 == SLOTS ? 0 : coming_slot + 1;
-    coming_factor = kept.next_other(coming_factor + 1, n);
-    if (coming_factor == n) {
-      coming_factor = kept.next_other(0, n);
+    if (++coming_factor == n) {
+      coming_factor = 0;
       coming += stride;
     }
   };
-  uint16_t *place = slots; /* of what was copied last */
-  auto take = [&](int factor) -> const uint16_t * {
-    if (kept.has(factor)) return kept.of(factor);
+  /* A copy may land before words have been read that lanes have asked for. */
+  auto load_next_after_reads = [&]() {
+    mmci_order_bulk_copies();
+    mmci_group_wait(unit, THREADS);
+    load_next();
+  };
+  auto take = [&]() {
     gates[slot].wait(parity);
-    place = slots + slot * Shape::SLOT;
+    uint16_t *place = slots + slot * Shape::SLOT;
     slot++;
     if (slot == SLOTS) {
       slot = 0;
       parity ^= 1;
     }
-    return place + (is_shared(factor) ? 0 : chain * AREA);
-  };
-  /* A copy may land before words have been read that lanes have asked for. */
-  auto leave = [&](int factor) {
-    if (kept.has(factor) || factor == e.held) return;
-    mmci_order_bulk_copies();
-    mmci_group_wait(unit, THREADS);
-    load_next();
+    return place;
   };
 #pragma unroll 1
   for (int i = 0; i < SLOTS; i++) load_next();
-  kept.wait();
 #pragma unroll 1
   for (; at < units; at += stride) {
     const bool is_there = chain < chains_of(at);
-    const uint16_t *first = take(0);
+    const uint16_t *first = take() + (is_shared(0) ? 0 : chain * AREA);
     Strips<Shape> product;
     if (is_there) product.read(first, row, line, pair);
-    leave(0);
+    load_next_after_reads();
     float sums[Shape::STRIPS][Shape::TILES][4];
+    uint16_t *last = nullptr;
 #pragma unroll 1
     for (int f = 1; f < n; f++) {
-      const uint16_t *factor = take(f);
-      if (is_there) multiply<Shape>(product, factor, line, pair, sums);
+      last = take();
+      if (is_there)
+        multiply<Shape>(product, last + (is_shared(f) ? 0 : chain * AREA), line, pair, sums);
       if (f == n - 1) break;
-      leave(f);
+      load_next_after_reads();
       if (is_there) product.take(sums, pair);
     }
-    /* The result takes the place of the factor that is held, which no lane reads any more. */
+    /* The result takes the last factor's place, which no lane reads any more. */
     mmci_group_wait(unit, THREADS);
-    if (is_there) Strips<Shape>::write(sums, place + chain * AREA, row, line, pair);
+    if (is_there) Strips<Shape>::write(sums, last + chain * AREA, row, line, pair);
     mmci_order_bulk_copies();
     mmci_group_wait(unit, THREADS);
     if (thread == 0) {
       mmci_store_matrices(static_cast<uint16_t *>(e.c) + at * CHAINS * e.c_stride,
-                          (unsigned)(chains_of(at) * AREA), place);
+                          (unsigned)(chains_of(at) * AREA), last);
       mmci_await_bulk_reads();
     }
     load_next();
@@ -413,13 +405,13 @@ typedef void (*kernel_fn)(mmci_squares);
 
 typedef struct variant {
   kernel_fn kernel;
-  int chains, threads, units, bytes, area_bytes;
+  int chains, threads, units, bytes, block_bytes;
 } variant;
 
 template <typename Shape>
 static constexpr variant variant_of() {
   return {multiply_strips<Shape>, Shape::CHAINS, Shape::THREADS,
-          Shape::UNITS,           Shape::BYTES,  2 * Shape::AREA};
+          Shape::UNITS,           Shape::BYTES,  Shape::BLOCK_BYTES};
 }
 
 #define VARIANT_F16(...) variant_of<StripsShape<mmci_f16_element, __VA_ARGS__>>(),
@@ -433,8 +425,8 @@ static const variant *variant_for(mmc_dtype dtype, int number) {
 
 extern "C" mmc_status mmci_strips_prepare(mmc_dtype dtype, int number, mmci_error *error) {
   const variant *v = variant_for(dtype, number);
-  MMCI_CUDA_TRY(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                     MMCI_BLOCK_BYTES));
+  MMCI_CUDA_TRY(
+      cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, v->block_bytes));
   return MMC_OK;
 }
 
@@ -445,10 +437,8 @@ extern "C" mmc_status mmci_strips_launch(cudaStream_t stream, const mmci_group_l
   const int64_t all = (squares->batch - 1) / v->chains + 1,
                 blocks = all < limits->multiprocessors ? all : limits->multiprocessors,
                 asked = (all - 1) / blocks + 1, units = asked < v->units ? asked : v->units;
-  const size_t used = (size_t)(units * v->bytes) + BESIDE_BYTES;
-  mmci_squares e = *squares;
-  const size_t bytes = used + mmci_sides_keep(&e, (size_t)v->area_bytes, used);
-  MMCI_CUDA_TRY(mmci_launch_overlapped(v->kernel, limits->overlap, dim3((unsigned)blocks),
-                                       dim3((unsigned)(units * v->threads)), bytes, stream, e));
+  MMCI_CUDA_TRY(mmci_launch_overlapped(
+      v->kernel, limits->overlap, dim3((unsigned)blocks), dim3((unsigned)(units * v->threads)),
+      (size_t)(v->block_bytes - (v->units - units) * v->bytes), stream, *squares));
   return MMC_OK;
 }
