@@ -271,27 +271,29 @@ def _text_of(arrays: List[Any], dtype: Any) -> str:
     return f"{name}:{_shapes.text(chain)}{_shapes.repeats(arrays)}"
 
 
-def _chain_of(arrays: Any, dtype: Any) -> Tuple[str, Optional[str], bool]:
+def _chain_of(arrays: Any, dtype: Any) -> Tuple[str, Optional[str], bool, Optional[str]]:
     found = _mmchain.chain_of(arrays, False)
     if found is NotImplemented:
         arrays = factors_of(arrays)
         found = chain_of(arrays)
     if found is NotImplemented:
-        return (_text_of(arrays, dtype), *_device_of(arrays))
-    text, number = found
+        return (_text_of(arrays, dtype), *_device_of(arrays), None)
+    text, number, rows = found
     if dtype is not None:
         text = dtype_name(dtype) + text[text.index(":") :]
-    return text, None if number is None else f"cuda:{number}", number is not None
+        rows = None if rows is None else dtype_name(dtype) + rows[rows.index(":") :]
+    return text, None if number is None else f"cuda:{number}", number is not None, rows
 
 
 def chain_of_any(
     chain: Union[str, Sequence[Any]], dtype: Any = None, least: int = 1
-) -> Tuple[Union[str, Tuple[str, List[int]]], Optional[str], bool]:
-    """A chain of at least so many factors, as text or as dtype and dims, and `_device_of` its arrays."""
+) -> Tuple[Union[str, Tuple[str, List[int]]], Optional[str], bool, Optional[str]]:
+    """A chain of at least so many factors, as text or as dtype and dims, `_device_of` its arrays, and the
+    text of one product of as many rows where a stack of arrays is that."""
     if isinstance(chain, str):
         if dtype is not None:
             raise TypeError("dtype: expected None, as the chain's text says it")
-        return chain, None, False
+        return chain, None, False, None
     if getattr(chain, "ndim", 0) > 2:
         return _chain_of(chain, dtype)
     items = chain if isinstance(chain, list) else list(chain)
@@ -299,7 +301,8 @@ def chain_of_any(
     if len(set(map(type, items))) == 1:
         kind = type(items[0])
         if kind is int or kind is tuple:
-            return ("f64" if dtype is None else dtype_name(dtype), _dims_of(items, least)), None, False
+            name = "f64" if dtype is None else dtype_name(dtype)
+            return (name, _dims_of(items, least)), None, False, None
         if len(items) >= least and _are_dense(items, kind):
             return _chain_of(items, dtype)
     from ._sparse import is_sparse  # it needs this module
@@ -309,11 +312,11 @@ def chain_of_any(
     if any(type(item).__module__ == "mmchain._structure" for item in items):
         from ._structure import chain_text as structured_text  # it needs this module
 
-        return structured_text(items), None, False
+        return structured_text(items), None, False, None
     if len(items) >= least and hasattr(items[0], "shape") and not _is_size(items[0]):
         return _chain_of(items, dtype)
     name = dtype_name("float64" if dtype is None else dtype)
-    return (name, _dims_of(items, least)), None, False
+    return (name, _dims_of(items, least)), None, False, None
 
 
 def _are_dense(items: List[Any], kind: type) -> bool:
@@ -331,7 +334,7 @@ def chain_text(
     chain: Union[str, Sequence[Any]], dtype: Any = None, least: int = 1
 ) -> Tuple[str, Optional[str]]:
     """The text of a chain of at least so many factors, and the device that its arrays lie on."""
-    found, device, _ = chain_of_any(chain, dtype, least)
+    found, device, _, _ = chain_of_any(chain, dtype, least)
     return found if isinstance(found, str) else f"{found[0]}:{'x'.join(map(str, found[1]))}", device
 
 
@@ -463,12 +466,16 @@ def plan(
     """
     if isinstance(chain, str) and _transposes(chain):
         raise ValueError("chain: expected no ops; a transposed factor is a transposed array, a.T")
-    source, here, on_device = chain_of_any(chain, dtype)
+    source, here, on_device, rows = chain_of_any(chain, dtype)
     if checked or mod is not None:
-        source = _with_rule(chain_text(chain, dtype)[0], checked, mod)
+        source, rows = _with_rule(chain_text(chain, dtype)[0], checked, mod), None
     device = here if device is None else device
     given = None if order is None else order_text(order)
     arithmetic = precision if tolerance is None else _shapes.within(tolerance, precision)
-    return Plan(
-        source, objective, device, arithmetic, solver, memory_limit, max_slowdown, on_device, given
-    )
+    rest = (objective, device, arithmetic, solver, memory_limit, max_slowdown, on_device, given)
+    made = Plan(source, *rest)
+    if rows is None or given is not None or _shapes.is_reproducible(arithmetic):
+        return made
+    # As `multi_dot`: the products of the stack may be rows of one.
+    one = Plan(rows, *rest)
+    return one if one._takes_less(made) else made

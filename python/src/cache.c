@@ -89,8 +89,9 @@ void mmcp_cache_each(void (*visit)(mmcp_plan *plan, const void *user), const voi
     if (table[p] != NULL) visit(table[p], user);
 }
 
-/* The plan used last, which most calls ask for again. Or NULL. */
+/* The plan used last, which most calls ask for again, or NULL; and whether it was used as rows. */
 static mmcp_plan *last;
+static bool last_as_rows;
 
 static void set_last(mmcp_plan *plan) {
   mmcp_plan *before = last;
@@ -195,7 +196,12 @@ static void put(mmcp_plan *plan, const mmcp_problem *x, const mmcp_options *opti
 /* ---- the cache ------------------------------------------------------------------------------ */
 
 PyObject *mmcp_cache_last(void) {
-  return Py_NewRef(last != NULL ? (PyObject *)last : Py_None);
+  mmcp_plan *plan = last != NULL && last_as_rows ? last->as_rows : last;
+  return Py_NewRef(plan != NULL ? (PyObject *)plan : Py_None);
+}
+
+void mmcp_cache_used_as_rows(void) {
+  last_as_rows = true;
 }
 
 void mmcp_cache_clear(void) {
@@ -237,6 +243,7 @@ static bool is_little(const mmcp_problem *x, const mmcp_options *options) {
 
 int mmcp_cache_find(const mmcp_problem *problem, const mmcp_options *options, mmcp_plan **out) {
   mmcp_plan *plan = last;
+  last_as_rows = false;
   if (plan == NULL || !is_for(plan, problem, options)) {
     const uint64_t hash = hash_of(problem, options);
     plan = *seek(hash, problem, options);

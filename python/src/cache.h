@@ -24,6 +24,9 @@ void mmcp_cache_each(void (*visit)(mmcp_plan *plan, const void *user), const voi
 /* Returns the plan that was used last, or None, as a new reference. */
 PyObject *mmcp_cache_last(void);
 
+/* Says that what was found last is used by its plan as_rows. */
+void mmcp_cache_used_as_rows(void);
+
 /* Forgets all plans. */
 void mmcp_cache_clear(void);
 

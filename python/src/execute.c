@@ -31,7 +31,8 @@ typedef struct call {
   int device;
   int stack_ndim;
   int64_t stack_shape[MMCP_MAX_NDIM];
-  int64_t stack_count;
+  int64_t stack_count; /* products; 1 once they are rows of one */
+  int64_t together;    /* products that are rows of one, else 1 */
   /* Shape and strides of a factor of the stack that is the chain. */
   int64_t shape[MMCP_MAX_NDIM], strides[MMCP_MAX_NDIM];
   mmc_run *run;        /* NULL where the chain is multiplied without a plan */
@@ -212,6 +213,53 @@ static int find_dims(call *c) {
   return 1;
 }
 
+/* ---- one product of many rows ---------------------------------------------------------------- */
+
+/* Returns the elements from one row to the next where the rows of the first factor's stack are
+ * those of one matrix, else 0. */
+static int64_t stride_of_rows(const call *c) {
+  const mmcp_view *view = &c->views[0];
+  const mmc_matrix *first = &c->matrices[0];
+  const int64_t element = (int64_t)mmc_dtype_size(c->dtype);
+  int64_t rows = 1, stride = 0; /* bytes */
+  if (first->cols > 1 && mmcp_view_stride(view, view->ndim - 1) != element) return 0;
+  for (int d = view->ndim - 2; d >= 0; d--) {
+    if (view->shape[d] == 1) continue;
+    const int64_t step = mmcp_view_stride(view, d);
+    if (rows == 1)
+      stride = step;
+    else if (step != rows * stride)
+      return 0;
+    rows *= view->shape[d];
+  }
+  return stride % element == 0 && stride >= first->cols * element ? stride / element : 0;
+}
+
+/* Whether the products of a stack are rows of one product: only the first factors differ, and their
+ * rows follow each other. The order of a reproducible one may not depend on how many there are. */
+static bool may_be_rows(const call *c, PyObject *precision) {
+  if (c->is_chain || c->n < 2 || c->stack_count < 2 || c->exponents != NULL || !c->row ||
+      c->matrices[0].rows == 0 || stack_ndim(c, 0) != c->stack_ndim ||
+      memcmp(c->views[0].shape, c->stack_shape, (size_t)c->stack_ndim * sizeof *c->stack_shape) !=
+          0)
+    return false;
+  for (int64_t i = 1; i < c->n; i++)
+    for (int d = (int)stack_ndim(c, i) - 1; d >= 0; d--)
+      if (c->views[i].shape[d] != 1) return false;
+  if (c->matrices[0].rows > INT64_MAX / 2 / c->stack_count) return false;
+  return !mmcp_is_reproducible(precision) && stride_of_rows(c) > 0;
+}
+
+static void make_rows(call *c) {
+  mmc_matrix *first = &c->matrices[0];
+  first->ld = stride_of_rows(c);
+  first->layout = MMC_ROW_MAJOR;
+  first->rows *= c->stack_count;
+  c->dims[0] = first->rows;
+  c->together = c->stack_count;
+  c->stack_count = 1;
+}
+
 /* ---- the plan -------------------------------------------------------------------------------- */
 
 static mmcp_problem problem_of(const call *c) {
@@ -247,8 +295,11 @@ static void turn_matrix(mmc_matrix *x) {
 static int fit_plan(call *c, mmcp_plan *given, mmcp_plan **out) {
   if (mmc_chain_length(given->chain) != c->n || mmc_chain_dtype(given->chain) != c->dtype) return 0;
   if (find_dims(c) != 1) return 0;
-  if (memcmp(c->dims, mmc_chain_dims(given->chain), (size_t)(c->n + 1) * sizeof *c->dims) != 0)
-    return 0;
+  const int64_t *dims = mmc_chain_dims(given->chain);
+  if (c->dims[0] != dims[0] && mmc_chain_batch(given->chain) == 1 &&
+      may_be_rows(c, given->precision) && c->dims[0] * c->stack_count == dims[0])
+    make_rows(c);
+  if (memcmp(c->dims, dims, (size_t)(c->n + 1) * sizeof *c->dims) != 0) return 0;
   bool stacks = mmc_chain_batch(given->chain) == 1 && c->stack_count != 1;
   int64_t structured = 0;
   mmc_chain_inverses(given->chain, &structured);
@@ -280,6 +331,26 @@ static int check_options(const mmcp_options *options) {
   return -1;
 }
 
+/* Makes a stack's products rows of one, by its plan, where that is predicted to take less than
+ * *plan. Returns 0, or -1 with an exception set. */
+static int find_rows(call *c, const mmcp_options *options, mmcp_plan **plan) {
+  int64_t *dims = c->dims;
+  const int64_t rows = dims[0];
+  mmcp_problem problem = problem_of(c);
+  problem.batch = 1;
+  dims[0] = rows * c->stack_count;
+  mmcp_plan *other = NULL;
+  const int made = mmcp_plan_as_rows(*plan, &problem, options, &other);
+  dims[0] = rows;
+  if (made < 0) Py_CLEAR(*plan);
+  if (other == NULL) return made;
+  mmcp_cache_used_as_rows();
+  make_rows(c);
+  Py_DECREF(*plan);
+  *plan = other;
+  return 0;
+}
+
 /* The plan as a new reference in *out; NULL where the chain is to be multiplied without one. */
 static int find_plan(call *c, PyObject *given, PyObject *const *strings, mmcp_plan **out) {
   if (given != Py_None) return fit_plan(c, (mmcp_plan *)given, out);
@@ -298,6 +369,8 @@ static int find_plan(call *c, PyObject *given, PyObject *const *strings, mmcp_pl
   PyUnicode_InternInPlace(&options.precision);
   mmcp_problem problem = problem_of(c);
   int found = mmcp_cache_find(&problem, &options, out);
+  if (found == 0 && *out != NULL && may_be_rows(c, options.precision))
+    found = find_rows(c, &options, out);
   Py_DECREF(options.objective);
   Py_DECREF(options.device);
   Py_DECREF(options.precision);
@@ -309,9 +382,20 @@ static int find_plan(call *c, PyObject *given, PyObject *const *strings, mmcp_pl
 static int result_shape(const call *c, int64_t *shape) {
   int ndim = c->stack_ndim;
   memcpy(shape, c->stack_shape, (size_t)ndim * sizeof *shape);
-  if (c->row) shape[ndim++] = c->dims[0];
+  if (c->row) shape[ndim++] = c->dims[0] / c->together;
   if (c->column) shape[ndim++] = c->dims[c->n];
   return ndim;
+}
+
+/* The matrix of the result, which has no gaps where products are rows of one. */
+static int read_result(call *c) {
+  mmc_matrix *matrix = &c->matrices[c->n];
+  if (!mmcp_view_matrix(c->result, c->row, c->column, matrix)) return 0;
+  if (c->together == 1) return 1;
+  matrix->rows = c->dims[0];
+  matrix->cols = matrix->ld = c->dims[c->n];
+  matrix->layout = MMC_ROW_MAJOR;
+  return 1;
 }
 
 /* out as the caller gave it: of the right kind and shape, apart from all factors. */
@@ -329,7 +413,7 @@ static int take_result(call *c, PyObject *out, mmcp_want want) {
   if (c->is_chain && mmcp_view_overlap(view, &c->stack)) return 0;
   for (int64_t i = 0; !c->is_chain && i < c->n; i++)
     if (mmcp_view_overlap(view, &c->views[i])) return 0;
-  return mmcp_view_matrix(view, c->row, c->column, &c->matrices[c->n]);
+  return read_result(c);
 }
 
 static PyObject *new_numpy_array(const call *c) {
@@ -369,7 +453,7 @@ static int make_result(call *c, mmcp_want want, PyObject **array) {
   } else {
     return 0;
   }
-  return mmcp_view_matrix(view, c->row, c->column, &c->matrices[c->n]);
+  return read_result(c);
 }
 
 static int report(const char *kind, PyObject *array) {
@@ -555,7 +639,7 @@ static int run_chain(call *c, mmcp_plan *plan) {
 
 static int run_plan(call *c, mmcp_plan *plan) {
   if (c->is_chain) return run_chain(c, plan);
-  bool spreads = c->stack_ndim > 0;
+  bool spreads = c->stack_ndim > 0 && c->together == 1;
   if (spreads && !spread_all(c)) {
     free_addresses(c);
     PyErr_NoMemory();
@@ -645,6 +729,7 @@ static bool make_room(call *c, Py_ssize_t n, bool is_chain, few *room, char **bl
   c->n = n;
   c->is_chain = is_chain;
   c->acquired = c->stack_ndim = 0;
+  c->together = 1;
   c->on_stream = c->checked = false;
   c->modulus = 0;
   c->semiring = MMC_PLUS_TIMES;
@@ -790,15 +875,29 @@ PyObject *mmcp_execute(PyObject *module, PyObject *const *given, Py_ssize_t coun
   return result;
 }
 
-/* The chain as text, and the number of the CUDA device that the arrays lie on, or None. */
-static PyObject *describe(const call *c) {
+static PyObject *text_of(const call *c) {
   mmcp_problem problem = problem_of(c);
   mmc_chain *chain = mmcp_chain_new(&problem);
   PyObject *text = chain != NULL ? mmcp_chain_text(chain) : NULL;
   mmc_chain_destroy(chain);
-  if (text == NULL) return NULL;
-  return c->device == MMCP_HOST ? Py_BuildValue("NO", text, Py_None)
-                                : Py_BuildValue("Ni", text, c->device);
+  return text;
+}
+
+/* The chain as text, the number of the CUDA device that the arrays lie on, or None, and the chain
+ * of as many rows, or None. */
+static PyObject *describe(call *c) {
+  PyObject *text = text_of(c), *rows = Py_NewRef(Py_None);
+  if (text != NULL && may_be_rows(c, mmcp.native)) {
+    make_rows(c);
+    Py_SETREF(rows, text_of(c));
+  }
+  if (text == NULL || rows == NULL) {
+    Py_XDECREF(text);
+    Py_XDECREF(rows);
+    return NULL;
+  }
+  return c->device == MMCP_HOST ? Py_BuildValue("NON", text, Py_None, rows)
+                                : Py_BuildValue("NiN", text, c->device, rows);
 }
 
 /* What chain_of() says of n arrays, or of those of a stack, which is taken over. */

@@ -19,7 +19,8 @@
 PyObject *mmcp_execute(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 /* chain_of(arrays, bf16): the chain that execute() makes of arrays, as text with their batch and
- * what repeats, and the number of their CUDA device, or None; NotImplemented as execute(). */
+ * what repeats, the number of their CUDA device, or None, and the text of one product of as many
+ * rows, where the stack is that, or None; NotImplemented as execute(). */
 PyObject *mmcp_chain_of(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 /* readable(array, first): whether execute() can read an array where it lies; one dimension makes it

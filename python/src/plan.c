@@ -110,6 +110,7 @@ static void plan_dealloc(mmcp_plan *self) {
   mmcp_recall_forget(self);
   drop_idle(self);
   Py_XDECREF(self->stacked);
+  Py_XDECREF(self->as_rows);
   if (is_current(self)) mmc_plan_destroy(self->plan);
   free(self->idle);
   mmc_chain_destroy(self->chain);
@@ -318,6 +319,36 @@ mmcp_plan *mmcp_plan_for_arrays(const mmcp_problem *x, const mmcp_options *optio
   return NULL;
 }
 
+/* Whether one product of many rows takes surely less than the batch of its rows: by more than such
+ * predictions are off by. NaN is less than nothing. */
+static bool takes_less(const mmcp_plan *rows, const mmcp_plan *batch) {
+  const double share = batch->location == MMC_DEVICE ? 0.9 : 0.67;
+  return mmc_plan_predicted_seconds(rows->plan) < share * mmc_plan_predicted_seconds(batch->plan);
+}
+
+int mmcp_plan_as_rows(mmcp_plan *plan, const mmcp_problem *problem, const mmcp_options *options,
+                      mmcp_plan **out) {
+  if (!plan->has_seen_rows) {
+    if (mmcp_plan_ensure(plan) < 0) return -1;
+    mmcp_plan *other = mmcp_plan_for_arrays(problem, options);
+    if (other == NULL) return -1;
+    /* Another thread may have been faster. */
+    if (!plan->has_seen_rows && takes_less(other, plan))
+      plan->as_rows = other;
+    else
+      Py_DECREF(other);
+    plan->has_seen_rows = true;
+  }
+  *out = (mmcp_plan *)Py_XNewRef((PyObject *)plan->as_rows);
+  return 0;
+}
+
+bool mmcp_is_reproducible(PyObject *precision) {
+  const char *name = PyUnicode_AsUTF8(precision);
+  if (name == NULL) PyErr_Clear();
+  return name != NULL && strncmp(name, "reproducible", strlen("reproducible")) == 0;
+}
+
 /* ---- runs ---------------------------------------------------------------------------------- */
 
 /* Workspace that idle runs of cached plans may hold together. */
@@ -401,6 +432,13 @@ static PyObject *grown(growing *text, mmc_status status) {
     mmcp_raise(status);
   free(text->bytes);
   return result;
+}
+
+static PyObject *plan_takes_less(mmcp_plan *self, PyObject *batch) {
+  if (!PyObject_TypeCheck(batch, &mmcp_plan_type))
+    return PyErr_Format(PyExc_TypeError, "batch: expected a Plan, got %s", Py_TYPE(batch)->tp_name);
+  if (mmcp_plan_ensure(self) < 0 || mmcp_plan_ensure((mmcp_plan *)batch) < 0) return NULL;
+  return PyBool_FromLong(takes_less(self, (mmcp_plan *)batch));
 }
 
 static PyObject *plan_describe(mmcp_plan *self, PyObject *argument) {
@@ -507,6 +545,8 @@ static PyObject *plan_arguments(mmcp_plan *self, void *unused) {
 
 static PyMethodDef plan_methods[] = {
     {"describe", (PyCFunction)plan_describe, METH_O, "The plan as 'text', 'json' or 'dot'."},
+    {"_takes_less", (PyCFunction)plan_takes_less, METH_O,
+     "Whether one product of many rows takes surely less than this batch of its rows."},
     {"products", (PyCFunction)plan_products, METH_NOARGS,
      "A pair (left, right) for each product: a factor, or n plus an earlier product."},
     {NULL, NULL, 0, NULL},

@@ -18,6 +18,10 @@ typedef struct mmcp_plan {
   bool scaled;           /* as in mmc_plan_options */
 
   struct mmcp_plan *stacked; /* the plan for the last stack, with the same options; or NULL */
+  /* Of a batch in the cache whose products are rows of one: the plan of that where it is predicted
+   * to take less, or NULL, and whether it is known. */
+  struct mmcp_plan *as_rows;
+  bool has_seen_rows;
 
   mmc_plan *plan; /* the plan, when it is of this generation; else NULL */
   uint64_t generation;
@@ -65,6 +69,14 @@ int64_t *mmcp_read_dims(PyObject *sequence, int64_t *n);
 /* Returns a plan for a batch of chains by the options of one for a single chain, as a new
  * reference; NULL with an exception set on failure. */
 mmcp_plan *mmcp_plan_stacked(mmcp_plan *plan, int64_t batch);
+
+/* Writes the plan of one product, the problem, to *out as a new reference where it is predicted to
+ * take less than plan, a batch of its rows; else NULL. Returns -1 with an exception set. */
+int mmcp_plan_as_rows(mmcp_plan *plan, const mmcp_problem *problem, const mmcp_options *options,
+                      mmcp_plan **out);
+
+/* Whether a precision's bits must not depend on how many products there are. */
+bool mmcp_is_reproducible(PyObject *precision);
 
 /* Makes the plan of a chain of arrays, as a new reference; NULL with an exception set on failure.
  */

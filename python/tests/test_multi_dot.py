@@ -763,3 +763,81 @@ def test_dtypes_that_are_the_same_under_other_names():
         result = mmchain.multi_dot([a, a.T, a])
         assert result.dtype == expected.dtype
         np.testing.assert_array_equal(result, expected)
+
+
+def _rows(rng, stack, m, k, dtype, kind):
+    """A stack of m x k matrices whose rows are those of one matrix, or not."""
+    whole = np.asarray(rng.standard_normal((*stack, m, k + 3)), dtype)
+    if kind == "padded":
+        return whole[..., :k]
+    if kind == "turned":
+        return np.ascontiguousarray(np.swapaxes(whole[..., :k], -1, -2)).swapaxes(-1, -2)
+    if kind == "every other":
+        return np.asarray(rng.standard_normal((*stack, 2 * m, k)), dtype)[..., ::2, :]
+    if kind == "apart":
+        return np.asarray(rng.standard_normal((*stack, m + 1, k)), dtype)[..., :m, :]
+    if kind == "swapped" and len(stack) == 2:
+        return np.asarray(rng.standard_normal((*stack[::-1], m, k)), dtype).swapaxes(0, 1)
+    return np.ascontiguousarray(whole[..., :k])
+
+
+@pytest.mark.parametrize("kind", ["plain", "padded", "turned", "every other", "apart", "swapped"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex128", "int32"])
+def test_rows_by_shared_factors(rng, kind, dtype):
+    """Products that differ in their first factor alone, which may be computed as rows of one."""
+    for stack in [(64,), (5, 40), (1, 300), (300, 1)]:
+        for m, dims in [(1, [48, 40]), (3, [5, 5, 5]), (4, [32, 8, 32]), (2, [1, 7])]:
+            scale = 9 if dtype == "int32" else 1
+            first = (_rows(rng, stack, m, dims[0], "float64", kind) * scale).astype(dtype)
+            first = first if kind == "plain" else _rows(rng, stack, m, dims[0], dtype, kind)
+            others = [
+                np.asarray(rng.standard_normal(shape) * scale, dtype)
+                for shape in zip(dims, dims[1:])
+            ]
+            if m == 4:
+                others[0] = others[0].reshape((1,) * len(stack) + others[0].shape)
+            if m == 3:
+                others.append(np.asarray(rng.standard_normal(5) * scale, dtype))
+            arrays = [first, *others]
+            if m == 3:  # a vector stands at the end
+                expected = reduce(np.matmul, [a.astype("complex128") for a in arrays[:-1]]) @ arrays[-1]
+            else:
+                expected = reduce(np.matmul, [a.astype("complex128") for a in arrays])
+            if dtype == "int32":
+                expected = np.round(expected.real)
+            tolerance = {"float16": 2e-2, "float32": 1e-5}.get(dtype, 1e-12)
+            out = np.full(expected.shape, 1, dtype)
+            plan = mmchain.plan(arrays)
+            one = mmchain.plan(arrays, precision="reproducible") if dtype != "int32" else plan
+            for result in [
+                mmchain.multi_dot(arrays),
+                mmchain.multi_dot(arrays),
+                mmchain.multi_dot(arrays, out=out),
+                plan.execute(arrays),
+                one.execute(arrays),
+            ]:
+                assert result.shape == expected.shape and result.dtype == dtype
+                assert np.abs(result - expected).max() <= tolerance * np.abs(expected).max() + 1e-30
+
+
+def test_rows_are_planned_as_they_are_multiplied(rng):
+    x = rng.standard_normal((64, 1, 512))
+    v, w = rng.standard_normal((2, 512, 512))
+    plan = mmchain.plan([x, v, w])
+    assert plan.chain == "f64:64x512x512x512"
+    mmchain.multi_dot([x, v, w])
+    assert _mmchain.cached_plan().chain == plan.chain
+    # What is not rows of one matrix stays a batch, and so does what must not depend on its size.
+    assert mmchain.plan([x, v, w], precision="reproducible").chain == "f64:1x512x512x512@64"
+    assert mmchain.plan([x, v, w], order="A1 (A2 A3)").chain == "f64:1x512x512x512@64"
+    assert mmchain.plan([x, x.swapaxes(-1, -2)]).chain == "f64:1x512x1@64"
+    # A NaN stays in its own product.
+    x[3, 0, 7] = np.nan
+    result = mmchain.multi_dot([x, v, w])
+    assert np.isnan(result[3]).all() and np.isfinite(np.delete(result, 3, axis=0)).all()
+
+
+def test_rows_of_nothing(rng):
+    w = rng.standard_normal((4, 3))
+    for shape in [(0, 2, 4), (5, 0, 4), (3, 0, 0, 4)]:
+        assert mmchain.multi_dot([np.ones(shape), w, w.T]).shape == (*shape[:-1], 4)
