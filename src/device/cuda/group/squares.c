@@ -7,9 +7,8 @@ enum { LEAST_BATCH = 2 };
 
 int64_t mmci_squares_side(const mmci_group *chain) {
   const int64_t side = chain->products[0].m;
-  if (chain->n > MMCI_SIDES_FACTORS || chain->count != chain->n - 1 ||
-      chain->batch < LEAST_BATCH || chain->batch > INT32_MAX || chain->ldc != side ||
-      chain->c_gathered)
+  if (chain->n > MMCI_SIDES_FACTORS || chain->count != chain->n - 1 || chain->batch < LEAST_BATCH ||
+      chain->batch > INT32_MAX || chain->ldc != side || chain->c_gathered)
     return 0;
   for (int i = 0; i < chain->n; i++) {
     const mmci_form *form = &chain->forms[i];
