@@ -196,10 +196,11 @@ MMC_API const char *mmc_semiring_name(mmc_semiring semiring);
  *
  * For a batch of chains it stands for as many matrices, all of that shape and ld: matrix i begins
  * i * stride elements after data (a factor with stride 0 is shared by all chains), or at
- * addresses[i] where addresses is not NULL. Where the first factor alone is not shared, and its rows
- * and the results' follow each other from matrix to matrix, the batch is one product of as many times
- * the rows, and who gives it as that has it planned as that. A table of addresses itself is host memory, wherever the matrices
- * are, and may be released when the call that it was given to has returned. */
+ * addresses[i] where addresses is not NULL. Where the first factor alone is not shared, and its
+ * rows and the results' follow each other from matrix to matrix, the batch is one product of as
+ * many times the rows, and who gives it as that has it planned as that. A table of addresses itself
+ * is host memory, wherever the matrices are, and may be released when the call that it was given to
+ * has returned. */
 typedef struct mmc_matrix {
   void *data;
   int64_t rows, cols, ld;

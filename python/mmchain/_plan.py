@@ -474,7 +474,7 @@ def plan(
     arithmetic = precision if tolerance is None else _shapes.within(tolerance, precision)
     rest = (objective, device, arithmetic, solver, memory_limit, max_slowdown, on_device, given)
     made = Plan(source, *rest)
-    if rows is None or given is not None or _shapes.is_reproducible(arithmetic):
+    if rows is None or given is not None or memory_limit is not None or _shapes.is_reproducible(arithmetic):
         return made
     # As `multi_dot`: the products of the stack may be rows of one.
     one = Plan(rows, *rest)

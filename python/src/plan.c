@@ -328,17 +328,25 @@ static bool takes_less(const mmcp_plan *rows, const mmcp_plan *batch) {
   return mmc_plan_predicted_seconds(rows->plan) < share * mmc_plan_predicted_seconds(batch->plan);
 }
 
+/* Forgets why rows could not be planned, as where memory is short: the batch goes a few products at
+ * a time. False for what must not be forgotten. */
+static bool forgive(void) {
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) return false;
+  PyErr_Clear();
+  return true;
+}
+
 int mmcp_plan_as_rows(mmcp_plan *plan, const mmcp_problem *problem, const mmcp_options *options,
                       mmcp_plan **out) {
   if (!plan->has_seen_rows) {
     if (mmcp_plan_ensure(plan) < 0) return -1;
     mmcp_plan *other = mmcp_plan_for_arrays(problem, options);
-    if (other == NULL) return -1;
+    if (other == NULL && !forgive()) return -1;
     /* Another thread may have been faster. */
-    if (!plan->has_seen_rows && takes_less(other, plan))
+    if (other != NULL && !plan->has_seen_rows && takes_less(other, plan))
       plan->as_rows = other;
     else
-      Py_DECREF(other);
+      Py_XDECREF(other);
     plan->has_seen_rows = true;
   }
   *out = (mmcp_plan *)Py_XNewRef((PyObject *)plan->as_rows);
@@ -439,7 +447,11 @@ static PyObject *grown(growing *text, mmc_status status) {
 static PyObject *plan_takes_less(mmcp_plan *self, PyObject *batch) {
   if (!PyObject_TypeCheck(batch, &mmcp_plan_type))
     return PyErr_Format(PyExc_TypeError, "batch: expected a Plan, got %s", Py_TYPE(batch)->tp_name);
-  if (mmcp_plan_ensure(self) < 0 || mmcp_plan_ensure((mmcp_plan *)batch) < 0) return NULL;
+  if (mmcp_plan_ensure((mmcp_plan *)batch) < 0) return NULL;
+  if (mmcp_plan_ensure(self) < 0) {
+    if (!forgive()) return NULL;
+    Py_RETURN_FALSE;
+  }
   return PyBool_FromLong(takes_less(self, (mmcp_plan *)batch));
 }
 

@@ -830,6 +830,7 @@ def test_rows_are_planned_as_they_are_multiplied(rng):
     # What is not rows of one matrix stays a batch, and so does what must not depend on its size.
     assert mmchain.plan([x, v, w], precision="reproducible").chain == "f64:1x512x512x512@64"
     assert mmchain.plan([x, v, w], order="A1 (A2 A3)").chain == "f64:1x512x512x512@64"
+    assert mmchain.plan([x, v, w], memory_limit=10**9).chain == "f64:1x512x512x512@64"
     assert mmchain.plan([x, x.swapaxes(-1, -2)]).chain == "f64:1x512x1@64"
     # A NaN stays in its own product.
     x[3, 0, 7] = np.nan
