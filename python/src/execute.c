@@ -342,8 +342,11 @@ static int find_rows(call *c, const mmcp_options *options, mmcp_plan **plan) {
   mmcp_plan *other = NULL;
   const int made = mmcp_plan_as_rows(*plan, &problem, options, &other);
   dims[0] = rows;
-  if (made < 0) Py_CLEAR(*plan);
-  if (other == NULL) return made;
+  if (made < 0) {
+    Py_CLEAR(*plan);
+    return -1;
+  }
+  if (other == NULL) return 0;
   mmcp_cache_used_as_rows();
   make_rows(c);
   Py_DECREF(*plan);

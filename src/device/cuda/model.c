@@ -321,9 +321,9 @@ static mmci_model_counts by_lane_counts(const mmci_group_limits *limits, const m
 static mmci_model_counts by_strip_counts(const mmci_group_limits *limits, const mmci_group *chain,
                                          const mmci_sides_size *size) {
   enum { TILE = 16, HALF = 8 };
-  const int side = size->side, rest = side % TILE;
-  const double groups = (side + HALF - 1) / TILE, half = rest >= 1 && rest <= HALF,
-               strips = size->height, area = (double)side * side, chains = size->chains,
+  const int side = size->side, rest = side % TILE, whole = (side + HALF - 1) / TILE;
+  const double groups = whole, half = rest >= 1 && rest <= HALF, strips = size->height,
+               area = (double)side * side, chains = size->chains,
                bytes = (double)mmci_cuda_element_bytes(chain->dtype),
                reads = (2 * groups + half) * (groups * (side % 2 == 0 ? 2 : 4) + 2 * half),
                products = strips * (2 * groups + half) * (groups + half / 2),
