@@ -63,10 +63,11 @@ static void a_plan_is_given_again(void **state) {
   (void)state;
   mmc_context *context = context_of("", NULL);
   const mmc_plan_options time = options_of("time", "ref"), flops = options_of("flops", "ref");
-  mmc_plan *by_time = kept_plan_of(context, "f32:10x30x5x60", &time),
-           *by_flops = kept_plan_of(context, "f32:10x30x5x60", &flops);
-  assert_ptr_not_equal(by_time, by_flops);
+  /* The second may be kept in the first one's place: where that is, addresses say. */
+  mmc_plan *by_time = kept_plan_of(context, "f32:10x30x5x60", &time);
   assert_true(is_given_again(context, by_time, "f32:10x30x5x60", &time));
+  mmc_plan *by_flops = kept_plan_of(context, "f32:10x30x5x60", &flops);
+  assert_ptr_not_equal(by_time, by_flops);
   assert_true(is_given_again(context, by_flops, "f32:10x30x5x60", &flops));
   /* Whoever was given it may keep it when others have long given it back. */
   for (int d = 1; d < 400; d++) {
