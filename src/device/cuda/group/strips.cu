@@ -4,12 +4,14 @@
  *
  * Layout   factors and result without gaps, at whole 16-byte words, or a factor that all chains
  *          share; a unit of chains, each of one warp or more, has slots for factors, which lie
- * there as they are stored Launch   a block a multiprocessor, of as many units as fit; a unit
- * strides over the batch Traffic  each factor is read once, the result is written once Idea over
- * tensor.cu: the sums of one product are the left operand of the next where they are. Tensor cores
- * may be given columns in any order, as long as the next factor's rows come in the same one: a lane
- * has the columns that lie in its words. So lanes read words of factors as they are stored, whose
- * rows begin anywhere, and no lane computes an address
+ *          there as they are stored
+ * Launch   a block a multiprocessor, of as many units as fit; a unit strides over the batch
+ * Traffic  each factor is read once, the result is written once
+ * Idea     over tensor.cu: the sums of one product are the left operand of the next where they
+ *          are. Tensor cores may be given columns in any order, as long as the next factor's rows
+ *          come in the same one: a lane has the columns that lie in its words. So lanes read words
+ *          of factors as they are stored, whose rows begin anywhere, and no lane computes an
+ *          address
  */
 #include "device/cuda/group/bulk_copies.cuh"
 #include "device/cuda/group/sides.h"
@@ -36,9 +38,9 @@ struct StripsShape {
                        THREADS = CHAINS * WARPS * WARP,
                        SLOT = (CHAINS * AREA + HALF - 1) / HALF * HALF,
                        GATE_BYTES = (SLOTS * 8 + 15) / 16 * 16,
-                       BYTES = GATE_BYTES + SLOTS * SLOT * 2,
-                       /* Columns beyond a matrix are read, too. */
-      BLOCK_BYTES = UNITS * BYTES + 16;
+                       BYTES = GATE_BYTES + SLOTS * SLOT * 2;
+  /* Columns beyond the last matrix are read, too. */
+  static constexpr int BLOCK_BYTES = UNITS * BYTES + 16;
   static_assert(UNITS * THREADS <= 1024 && BLOCK_BYTES <= 227 * 1024, "a block");
   /* Tell which word of a group's eight is at a place of its tiles: the words in their order, or
    * those of the even places first; and whether the first tile has the word's upper column there.
@@ -74,8 +76,8 @@ struct StripsShape {
     }
     return least;
   }();
-  static constexpr bool TURN = conflicts(false, false) > LEAST &&conflicts(true, false) > LEAST,
-                        SPREAD = conflicts(false, TURN) > LEAST;
+  static constexpr bool TURN = LEAST < conflicts(false, false) && LEAST < conflicts(true, false),
+                        SPREAD = LEAST < conflicts(false, TURN);
   static constexpr __host__ __device__ int word_of(int place) { return word_at(place, SPREAD); }
   static constexpr __host__ __device__ int is_turned(int place) {
     return is_turned_at(place, TURN);
