@@ -302,14 +302,13 @@ static void print_group_counts(const mmci_group *group, const char *kernel) {
   } else if (strcmp(kernel, "chain in rings") == 0 && mmci_rings_plan(&limits, group, 4, &rings)) {
     c = mmci_cuda_model_rings_counts(&limits, group, &rings);
     print_model_counts(&c);
-  } else if (strncmp(kernel, "chain by ", strlen("chain by ")) == 0 &&
-             strcmp(kernel, "chain by tensor cores") != 0 &&
-             mmci_sides_plan(&limits, group, &sides)) {
-    c = mmci_cuda_model_sides_counts(&limits, group, &sides);
-    print_model_counts(&c);
   } else if (strcmp(kernel, "chain by tensor cores") == 0 &&
              mmci_tensor_plan(&limits, group, &tensor)) {
     c = mmci_cuda_model_tensor_counts(&limits, group, &tensor);
+    print_model_counts(&c);
+  } else if (strncmp(kernel, "chain by ", strlen("chain by ")) == 0 &&
+             mmci_sides_plan(&limits, group, &sides)) { /* a side, a lane, a strip */
+    c = mmci_cuda_model_sides_counts(&limits, group, &sides);
     print_model_counts(&c);
   } else if (strcmp(kernel, "chain alone") == 0 && group->batch == 1 &&
              mmci_single_plan(&limits, group, &single)) {

@@ -2,7 +2,7 @@
 """Draws chains and times mmchain.multi_dot, untuned and tuned, beside what a peer does.
 
     python3 bench/bench_fresh.py [--peer torch|numpy] [--seed N] [--cases N] [--seconds S]
-                                 [--thin | --crowd] [--no-rules] [--lines FILE]
+                                 [--thin | --crowd | --rows] [--no-rules] [--lines FILE]
 
 The cases depend on the seed alone, which is printed: 2 to 20 factors, sides 1 to 1500, a quarter of
 them batches of up to 300,000, every dtype of the peer. torch is what torch.linalg.multi_dot, or for
@@ -15,7 +15,8 @@ is the same, nothing has changed.
 With --thin sides are very unlike each other, from 1 to 1500, in 2 to 12 factors and batches of up to
 100, so that most products have few elements or short sums. With --crowd they are of 65 to 128, in 2
 to 9 factors and batches of up to 100: threads of NumPy's OpenBLAS compute them, and look for more
-work while mmchain multiplies.
+work while mmchain multiplies. With --rows only the first factor is a stack, of 1 to 300 rows a
+matrix, and all products share the 1 to 4 others, as layers do; the rules below are not looked at.
 
 Every answer is compared with float64 (complex128) arithmetic of the peer. The cases are timed in a
 wisdom store of their own that is empty; then products that are none of theirs are tuned, and all of
@@ -67,14 +68,28 @@ THIN_FACTORS = [2, 3, 4, 5, 6, 9, 12]
 THIN_SIDES = [1, 1, 2, 3, 4, 8, 16, 17, 33, 64, 100, 227, 300, 512, 1000, 1500]
 THIN_BATCHES = [1, 1, 1, 1, 2, 16, 100]
 
+ROWS, ROWS_BATCHES, ROWS_LARGEST = [1, 1, 2, 3, 7, 16, 20, 64, 128, 300], [2, 7, 16, 64, 100, 1000, 5000], [8, 40, 150, 1200]
+ROWS_EQUAL = [4, 8, 16, 20, 32, 48, 64, 96, 128, 256, 512, 768, 1024]
+
 SLACK, PREDICTED, COMMANDS, HOST_ELEMENTS = 1.02, 1.5, 12, 2e6
 UNLIMITED = 1 << 50  # bytes
 
-Case = collections.namedtuple("Case", "dtype dims batch")
+Case = collections.namedtuple("Case", "dtype dims batch shared", defaults=[False])  # shared: all but the first
 
 
 def name_of(case):
     return f"{case.dtype}:{'x'.join(map(str, case.dims))}" + (f"@{case.batch}" if case.batch > 1 else "")
+
+
+def stacks_of(case):
+    """The stack of each factor."""
+    stack = (case.batch,) if case.batch > 1 else ()
+    return [() if case.shared and i > 0 else stack for i in range(len(case.dims) - 1)]
+
+
+def part_of(case, factors, chains):
+    """The factors of some chains, a slice."""
+    return [f[chains] if stack else f for f, stack in zip(factors, stacks_of(case))]
 
 
 def draw_thin(choose, peer):
@@ -91,6 +106,14 @@ def draw_crowd(choose, peer):
     if choose.random() < 0.5:
         dims = [dims[0]] * (factors + 1)
     return Case(choose.choice(peer.dtypes), dims, choose.choice(CROWD_BATCHES))
+
+
+def draw_rows(choose, peer):
+    factors, largest = choose.randint(1, 4), choose.choice(ROWS_LARGEST)
+    inner = [choose.randint(1, largest) for _ in range(factors + 1)]
+    if choose.random() < 0.4:
+        inner = [choose.choice(ROWS_EQUAL)] * (factors + 1)
+    return Case(choose.choice(peer.dtypes), [choose.choice(ROWS)] + inner, choose.choice(ROWS_BATCHES), True)
 
 
 def draw(choose, peer, special):
@@ -133,9 +156,8 @@ class Torch:
 
     def factors(self, case):
         wide = self.torch.complex64 if case.dtype[0] == "c" else self.torch.float32
-        stack = (case.batch,) if case.batch > 1 else ()
         return [self.torch.randn(*stack, m, n, device="cuda", dtype=wide).div_(m**0.5).to(self.of[case.dtype])
-                for m, n in zip(case.dims, case.dims[1:])]
+                for stack, m, n in zip(stacks_of(case), case.dims, case.dims[1:])]
 
     def result(self, case, factors):
         return self.torch.full((*factors[0].shape[:-1], case.dims[-1]), math.nan, device="cuda",
@@ -177,7 +199,7 @@ class Torch:
 
     def exact(self, case, factors, chains):
         wide = self.torch.complex128 if case.dtype[0] == "c" else self.torch.float64
-        cut = [f[:chains] if case.batch > 1 else f for f in factors]
+        cut = part_of(case, factors, slice(chains))
         product = functools.reduce(self.torch.matmul, (f.to(wide) for f in cut))
         scale = functools.reduce(self.torch.matmul, (f.to(wide).abs() for f in cut))
         return product, scale
@@ -205,9 +227,8 @@ class NumPy:
         return f"NumPy {self.numpy.__version__}"
 
     def factors(self, case):
-        stack = (case.batch,) if case.batch > 1 else ()
         made = []
-        for m, n in zip(case.dims, case.dims[1:]):
+        for stack, m, n in zip(stacks_of(case), case.dims, case.dims[1:]):
             x = self.random.standard_normal((*stack, m, n))
             if case.dtype[0] == "c":
                 x = x + 1j * self.random.standard_normal(x.shape)
@@ -240,7 +261,7 @@ class NumPy:
 
     def exact(self, case, factors, chains):
         wide = "c16" if case.dtype[0] == "c" else "f8"
-        cut = [(f[:chains] if case.batch > 1 else f).astype(wide) for f in factors]
+        cut = [f.astype(wide) for f in part_of(case, factors, slice(chains))]
         return functools.reduce(self.numpy.matmul, cut), functools.reduce(self.numpy.matmul, map(abs, cut))
 
     def off(self, result, product, scale):
@@ -262,7 +283,7 @@ def check(peer, case, factors, result):
     tolerance = UNIT[case.dtype] * (4 + 2 * sum(math.sqrt(k) for k in case.dims[1:-1]) + 4 * len(case.dims))
     off = peer.off(got, product, scale)
     if case.batch > chains and not off > tolerance:
-        tail = [f[-chains:] for f in factors]
+        tail = part_of(case, factors, slice(-chains, None))
         product, scale = peer.exact(case, tail, chains)
         off = peer.off(result[-chains:], product, scale)
     return off <= tolerance, off / tolerance
@@ -293,7 +314,7 @@ def bench(mmchain, peer, case, before, rules=None):
     ours()
     right, off = check(peer, case, factors, result)
     theirs_us, ours_us, flops_us = in_turns(peer, [peer.call(case, factors), ours, flops])
-    plan, harm = mmchain.plan(name_of(case), device=peer.device), 1.0
+    plan, harm = mmchain.plan(factors) if case.shared else mmchain.plan(name_of(case), device=peer.device), 1.0
     if before is not None and not same_work(before, plan):
         was_us, is_us = in_turns(peer, [lambda: before.execute(factors, result), lambda: plan.execute(factors, result)])
         harm = is_us / was_us
@@ -453,6 +474,7 @@ def arguments():
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of tuning between them; 0: no second pass")
     parser.add_argument("--thin", action="store_true", help="sides that are very unlike each other")
     parser.add_argument("--crowd", action="store_true", help="sides of 65 to 128")
+    parser.add_argument("--rows", action="store_true", help="stacks of rows by factors that all products share")
     parser.add_argument("--no-rules", action="store_true", help="time only, so that more cases fit the seconds")
     parser.add_argument("--lines", help="a file for one JSON line a case")
     return parser.parse_args()
@@ -482,11 +504,11 @@ def main():
         import mmchain
 
         choose, peer = random.Random(args.seed), PEERS[args.peer](args.seed)
-        special = draw_thin if args.thin else draw_crowd if args.crowd else None
+        special = draw_thin if args.thin else draw_crowd if args.crowd else draw_rows if args.rows else None
         cases = [draw(choose, peer, special) for _ in range(args.cases)]
         print(f"seed {args.seed}, {peer}")
         out = open(args.lines, "w") if args.lines else None
-        before, plans = one_pass(mmchain, peer, cases, args.seconds, "untuned", out, None, not args.no_rules)
+        before, plans = one_pass(mmchain, peer, cases, args.seconds, "untuned", out, None, not (args.no_rules or args.rows))
         summarize(f"untuned, {len(before)} cases", before, peer.floor_us)
         worst("worst ours / peer", before, lambda x: 1 / ratio(x, peer.floor_us))
         print_rules(before)
