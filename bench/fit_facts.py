@@ -55,11 +55,6 @@ class Part:
     power = 1.3
     weights = 1.0
 
-    @staticmethod
-    def has(group):
-        """Says whether the part is of such a group of its kernel."""
-        return True
-
     def bounds(self):
         return np.tile([LEAST, MOST], (len(self.start), 1))
 
@@ -163,18 +158,6 @@ class Rings(General):
 class Sides(General):
     kernel = SIDES
 
-    @staticmethod
-    def has(group):
-        return group["delay"][4] > 0  # as model.c counts those of MMCI_MODEL_LARGE_LANES
-
-
-class LargeSides(General):
-    kernel = SIDES
-
-    @staticmethod
-    def has(group):
-        return not Sides.has(group)
-
 
 class ByLane(General):
     kernel = LANES
@@ -258,7 +241,7 @@ class Squares(Part):
 
 GROUPS = {"general": (General, GENERAL), "packs": (Packs, PACKS), "tensor": (Tensor, TENSOR),
           "tiled": (Tiles, TILES), "rings": (Rings, RINGS),
-          "sides": (Sides, SIDES), "large_sides": (LargeSides, SIDES),
+          "sides": (Sides, SIDES),
           "by_lane": (ByLane, LANES), "by_strip": (ByStrip, STRIPS),
           "single": (Single, SINGLE), "spines": (Spines, SPINES),
           "squares": (Squares, SQUARES)}
@@ -318,7 +301,7 @@ def parts_of(dtype, lines):
         for name, (part, kernel) in GROUPS.items():
             # Of several chains, one a block, the model takes the time of one.
             alone = kernel == SINGLE and line["batch"] > 1
-            if kernel in line["groups"] and not alone and part.has(line["groups"][kernel]):
+            if kernel in line["groups"] and not alone:
                 parts.setdefault(name, (part, []))[1].append(line)
     order = ["vector", "matrix", "whole_words", "pairs", "many", *GROUPS]
     return {name: parts[name] for name in order if name in parts}
@@ -328,7 +311,7 @@ def constants_of(header, dtype, name):
     """Returns the constants of a part in a header, or None."""
     block = re.search(r"\[MMC_%s\] =(.*?)(?=\[MMC_|#endif)" % dtype.upper(), header, re.S)
     text = block and re.search(
-        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|pairs|many|general|packs|tensor|tiled|rings|sides|large_sides|by_lane|by_strip|single|spines|squares) =|$)" % name,
+        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|pairs|many|general|packs|tensor|tiled|rings|sides|by_lane|by_strip|single|spines|squares) =|$)" % name,
         block[1], re.S)
     return text and np.array(re.findall(r"(?<![\w.])\d+\.?\d*(?:e[+-]?\d+)?",
                                         re.sub(r"\.error = [^,]*", "", text[1])), float)

@@ -545,17 +545,17 @@ static void test_sides(mmc_dtype dtype) {
 
 static void test_no_sides() {
   for (int k = 0; k < 10; k++) {
-    const int64_t dims[] = {k == 7 ? 16 : 20, 20, 20, 20};
+    const int64_t dims[] = {k == 7 ? 16 : 24, 24, 24, 24};
     begin_rings(dims, 3, 9, 0);
     if (k == 0) t.forms[1].trans = true;
-    if (k == 1) t.forms[2].ld = 24;
+    if (k == 1) t.forms[2].ld = 28;
     if (k == 2) t.forms[0].gathered = true;
-    if (k == 3) t.group.ldc = 24;
+    if (k == 3) t.group.ldc = 28;
     if (k == 4) t.forms[1].stride += 2;
     if (k == 5) t.group.c_stride += 2;
     if (k == 6) t.products[1].right = 1;
     if (k == 8) t.group.batch = 1;
-    if (k == 9) t.group.dtype = MMC_C64; /* of which there are none so large */
+    if (k == 9) t.group.dtype = MMC_C128; /* of which there are none so large */
     expect(!plan.make(t, SIDES), "others have none", t, SIDES);
   }
   begin_squares(21, 3, 9);
@@ -564,16 +564,16 @@ static void test_no_sides() {
   for (int i = 0; i < 3; i++) t.forms[i].stride = 0;
   t.group.c_stride = 0;
   expect(plan.make(t, SIDES), "a plan knows no strides", t, SIDES);
-  begin_squares(6, 3, 9, MMC_C64);
+  begin_squares(7, 3, 9, MMC_C64);
   t.forms[1].conj = true;
   expect(!plan.make(t, SIDES), "nothing is conjugated", t, SIDES);
-  begin_squares(40, 3, 9, MMC_BF16);
+  begin_squares(44, 3, 9, MMC_BF16);
   t.group.precision = MMCI_REPRODUCIBLE;
   expect(!plan.make(t, SIDES), "sums of 16 bits have another order", t, SIDES);
-  begin_squares(6, 3, 9);
+  begin_squares(7, 3, 9);
   t.forms[1].stride += 4;
   expect(!plan.make(t, SIDES), "small squares lie one behind the other", t, SIDES);
-  begin_squares(20, 3, 9);
+  begin_squares(24, 3, 9);
   expect(!mmci_sides_plan(&LIMITS, &t.group, &plan.sides), "cards before Hopper have none", t,
          SIDES);
   Setup s(t);
@@ -862,9 +862,10 @@ static void test_not_finite() {
   for (const auto &x : SQUARE_SIDES) test_nan(SQUARES, x.side, MMC_F32);
   for (int64_t side : {5, 24, 33, 48, 50}) test_nan(TILES, side, MMC_F32);
   for (int64_t side : {5, 16, 22, 30, 32, 33}) test_nan(RINGS, side, MMC_F32);
-  for (int64_t side : {13, 20, 22, 33, 48, 52, 100}) test_nan(SIDES, side, MMC_F32);
-  for (int64_t side : {9, 16, 20, 33, 56}) test_nan(SIDES, side, MMC_F64);
-  for (int64_t side : {15, 17, 20, 22, 25, 33, 41, 48, 50, 63, 64})
+  for (int64_t side : {14, 21, 24, 31, 44, 52, 100}) test_nan(SIDES, side, MMC_F32);
+  for (int64_t side : {9, 16, 21, 31, 44}) test_nan(SIDES, side, MMC_F64);
+  for (int64_t side : {7, 17, 21, 30, 44}) test_nan(SIDES, side, MMC_C64);
+  for (int64_t side : {14, 16, 17, 23, 24, 30, 38, 44, 49, 52, 63})
     test_nan(SIDES, side, side % 2 == 0 ? MMC_F16 : MMC_BF16);
   for (int64_t side : {5, 32, 33, 64})
     for (mmc_dtype dtype : {MMC_F32, MMC_F64}) test_nan(SPINES, side, dtype);
@@ -887,7 +888,7 @@ static void test_not_finite() {
 /* Each call of the runtime fails once, which is said. */
 static void test_failures() {
   for (Kind kind : {SQUARES, GENERAL, SINGLE, SPINES, PACKS, TENSOR, TILES, RINGS, SIDES}) {
-    begin_squares(kind == RINGS ? 32 : kind == SIDES ? 48 : 64, 3, 2);
+    begin_squares(kind == RINGS ? 32 : kind == SIDES ? 44 : 64, 3, 2);
     if (kind == TENSOR) t.group.dtype = MMC_F16;
     if (!expect(plan.make(t, kind), "a plan", t, kind)) continue;
     mmci_emulation_machine &m = mmci_emulation();

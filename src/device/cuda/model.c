@@ -339,39 +339,45 @@ static mmci_model_counts by_strip_counts(const mmci_group_limits *limits, const 
   return out;
 }
 
-/* A product of sides.cu takes what its lanes write, read and multiply. A chain's lanes may be more
- * than a warp, or half of one. As units have several chains, some multiprocessors have more of them
- * than others. */
+/* Returns the words in which a lane reads or writes so many elements, a power of two at once. */
+static int words_of(int elements, int at_once) {
+  int words = elements / at_once;
+  for (int rest = elements % at_once; rest > 0; rest &= rest - 1) words++;
+  return words;
+}
+
+/* A product of sides.cu takes what its lanes write, read and multiply, the first one also what they
+ * turn; beside it stands what is loaded and stored. Some multiprocessors have a unit more than
+ * others. */
+static mmci_model_counts by_side_counts(const mmci_group_limits *limits, const mmci_group *chain,
+                                        const mmci_sides_size *size) {
+  const int word = WORD_BYTES / (int)mmci_cuda_element_bytes(chain->dtype),
+            down = words_of(size->height, word), across = words_of(size->width, size->piece);
+  const double k = size->side, area = k * k, chains = size->chains,
+               bytes = (double)mmci_cuda_element_bytes(chain->dtype), batch = (double)chain->batch,
+               parts = mmci_dtype_is_complex(chain->dtype) ? 4 : 1, all = ceil(batch / chains),
+               most = fmin(ceil(all / limits->multiprocessors) * chains, batch),
+               warps = size->lanes / (double)WARP * most * limits->multiprocessors / batch,
+               turned = k * ceil(k / word) * (1 + word) / size->lanes;
+  mmci_model_counts out = {
+      .delay = {1, chain->count, turned + chain->count * (double)(size->width * down),
+                chain->count * k * (down + across),
+                chain->count * k * size->height * size->width * parts,
+                (chain->n + 1) * fmin(chains, batch) * area * bytes / 1000},
+      .at_once = chains * size->units * limits->multiprocessors,
+      .bytes = chain_bytes(chain)};
+  for (int i = 0; i < 6; i++) out.busy[i] = out.delay[i] * warps;
+  return out;
+}
+
 mmci_model_counts mmci_cuda_model_sides_counts(const mmci_group_limits *limits,
                                                const mmci_group *chain, const mmci_sides *e) {
   mmci_sides_size size = {
       .height = 1, .width = 1, .piece = 1, .lanes = WARP, .units = 1, .chains = 1};
   (void)mmci_sides_size_of(chain->dtype, e->size, &size);
-  const double all = ceil((double)chain->batch / size.chains),
-               most = ceil(all / limits->multiprocessors) * size.chains,
-               warps = size.lanes / (double)WARP * most * limits->multiprocessors /
-                       (double)chain->batch,
-               k = size.side, height = size.height;
-  const int word = WORD_BYTES / (int)mmci_cuda_element_bytes(chain->dtype),
-            step = size.side % word == 0 ? word
-                   : size.side % 2 == 0  ? 2
-                                         : 1;
-  const int pieces = size.width / size.piece + size.width % size.piece;
-  mmci_model_counts out = {.delay = {1, chain->count},
-                           .at_once = (double)size.chains * size.units * limits->multiprocessors,
-                           .bytes = chain_bytes(chain)};
-  const double first = k * (height / step + pieces), other = k * (height / word + pieces);
-  out.delay[2] = chain->count * height * pieces;
-  out.delay[3] = first + (chain->count - 1) * other;
-  out.delay[4] = chain->count * k * height * size.width;
-  for (int i = 0; i < 6; i++) out.busy[i] = out.delay[i] * warps;
-  if (size.way == MMCI_BY_LANE) return by_lane_counts(limits, chain, &size);
-  if (size.way == MMCI_BY_STRIP) return by_strip_counts(limits, chain, &size);
-  if (size.lanes < MMCI_MODEL_LARGE_LANES) return out;
-  /* One chain keeps a multiprocessor busy; what else delays it is what it loads and stores. */
-  out.delay[2] = out.delay[3] = out.delay[4] = 0;
-  out.delay[5] = (chain->n + 1) * k * k / 1000;
-  return out;
+  return size.way == MMCI_BY_LANE    ? by_lane_counts(limits, chain, &size)
+         : size.way == MMCI_BY_STRIP ? by_strip_counts(limits, chain, &size)
+                                     : by_side_counts(limits, chain, &size);
 }
 
 /* Returns the time of so many chains by the constants of their kernel, which has none where nothing
@@ -427,7 +433,7 @@ const mmci_model_general *mmci_cuda_model_sides(const mmci_cuda_model *model,
   if (!mmci_sides_size_of(sides->dtype, sides->size, &size) || size.way == MMCI_BY_LANE)
     return &d->by_lane;
   if (size.way == MMCI_BY_STRIP) return &d->by_strip;
-  return size.lanes >= MMCI_MODEL_LARGE_LANES ? &d->large_sides : &d->sides;
+  return &d->sides;
 }
 
 double mmci_cuda_model_sides_us(const mmci_cuda_model *model, const mmci_group_limits *limits,

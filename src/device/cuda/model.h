@@ -8,9 +8,8 @@
 
 enum {
   MMCI_MODEL_TILES = 4,
-  MMCI_MODEL_MANY = 1 << 21,    /* multiplications of a batch at least */
-  MMCI_MODEL_MANY_EACH = 32,    /* and of each of its products */
-  MMCI_MODEL_LARGE_LANES = 128, /* of a chain by sides.cu: one of them fills a multiprocessor */
+  MMCI_MODEL_MANY = 1 << 21, /* multiplications of a batch at least */
+  MMCI_MODEL_MANY_EACH = 32, /* and of each of its products */
 };
 
 /* A product takes launch + term k + the square root of (tiles^2 + traffic^2). traffic is one
@@ -56,8 +55,7 @@ typedef struct mmci_model_dtype {
   mmci_model_general general, packs, tensor; /* tensor: f16 and bf16 */
   mmci_model_general tiled;                  /* groups by tiles.cu, f32 */
   mmci_model_general rings;                  /* f32 */
-  mmci_model_general sides;                  /* f32 and f64 */
-  mmci_model_general large_sides;            /* those whose chains have MMCI_MODEL_LARGE_LANES */
+  mmci_model_general sides;                  /* groups by sides.cu, f32, f64 and c64 */
   mmci_model_general by_lane;                /* groups by lanes.cu */
   mmci_model_general by_strip;               /* groups by strips.cu, f16 and bf16 */
   mmci_model_squares squares;                /* f32 */

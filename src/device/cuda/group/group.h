@@ -14,10 +14,9 @@
  *          single.cu)
  * squares takes f32 squares of a few sizes from left to right, for large batches (squares.cu)
  * sides  takes squares of sides that kernels were compiled for, without gaps, from left to right,
- *        in batches, on Hopper: of f32 and f64 by sides.cu, small ones of any dtype by lanes.cu,
- *        f16 and bf16 by strips.cu (sides.h, sides.c)
- * spines takes one chain of any length, or few, their products on the whole device (spines.c,
- *          spines.cu) */
+ *        in batches, on Hopper: of f32, f64 and c64 by sides.cu, small ones of any dtype by
+ * lanes.cu, f16 and bf16 by strips.cu (sides.h, sides.c) spines takes one chain of any length, or
+ * few, their products on the whole device (spines.c, spines.cu) */
 #ifndef MMCI_CUDA_GROUP_GROUP_H
 #define MMCI_CUDA_GROUP_GROUP_H
 
@@ -384,7 +383,6 @@ typedef enum mmci_sides_way { MMCI_BY_SIDE, MMCI_BY_LANE, MMCI_BY_STRIP } mmci_s
 /* Says what sides.h has about size number i of a dtype; false where there is no such size. */
 typedef struct mmci_sides_size {
   int side, height, width, piece, lanes, slots, units;
-  bool first;
   int chains; /* of a unit */
   mmci_sides_way way;
   int number; /* among those of the same way */

@@ -131,22 +131,35 @@ static __device__ __forceinline__ void mmci_prefetch(const void *global) {
 
 #endif
 
-/* Copies one, two or four elements at once, of up to 16 bytes. */
-template <int COUNT>
-static __device__ __forceinline__ void mmci_copy_word(float *to, const float *from) {
-  if constexpr (COUNT == 4)
-    *reinterpret_cast<float4 *>(to) = *reinterpret_cast<const float4 *>(from);
-  else if constexpr (COUNT == 2)
-    *reinterpret_cast<float2 *>(to) = *reinterpret_cast<const float2 *>(from);
-  else
-    *to = *from;
-}
-template <int COUNT>
-static __device__ __forceinline__ void mmci_copy_word(double *to, const double *from) {
-  if constexpr (COUNT == 2)
-    *reinterpret_cast<double2 *>(to) = *reinterpret_cast<const double2 *>(from);
-  else
-    *to = *from;
+/* What a word of so many bytes is copied as; of doubles, as doubles. */
+template <int BYTES, bool DOUBLES>
+struct mmci_word;
+template <>
+struct mmci_word<4, false> {
+  typedef float type;
+};
+template <>
+struct mmci_word<8, false> {
+  typedef float2 type;
+};
+template <>
+struct mmci_word<16, false> {
+  typedef float4 type;
+};
+template <>
+struct mmci_word<8, true> {
+  typedef double type;
+};
+template <>
+struct mmci_word<16, true> {
+  typedef double2 type;
+};
+
+/* Copies so many elements at once, of 4, 8 or 16 bytes together. */
+template <int COUNT, typename Element>
+static __device__ __forceinline__ void mmci_copy_word(Element *to, const Element *from) {
+  typedef typename mmci_word<COUNT *(int)sizeof(Element), alignof(Element) == 8>::type word;
+  *reinterpret_cast<word *>(to) = *reinterpret_cast<const word *>(from);
 }
 
 #endif

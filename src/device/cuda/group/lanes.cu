@@ -290,12 +290,12 @@ static constexpr variant variant_of() {
 #define VARIANT_C128(...) variant_of<LanesShape<mmci_complex_element<double>, __VA_ARGS__>>(),
 #define VARIANT_F16(...) variant_of<LanesShape<mmci_f16_element, __VA_ARGS__>>(),
 #define VARIANT_BF16(...) variant_of<LanesShape<mmci_bf16_element, __VA_ARGS__>>(),
-static const variant VARIANTS_F32[] = {MMCI_LANES_F32(VARIANT_F32)},
-                     VARIANTS_F64[] = {MMCI_LANES_F64(VARIANT_F64)},
-                     VARIANTS_C64[] = {MMCI_LANES_C64(VARIANT_C64)},
-                     VARIANTS_C128[] = {MMCI_LANES_C128(VARIANT_C128)},
-                     VARIANTS_F16[] = {MMCI_LANES_HALF(VARIANT_F16)},
-                     VARIANTS_BF16[] = {MMCI_LANES_HALF(VARIANT_BF16)};
+static const variant VARIANTS_F32[] = {MMCI_ROWS(MMCI_LANES_F32, VARIANT_F32)},
+                     VARIANTS_F64[] = {MMCI_ROWS(MMCI_LANES_F64, VARIANT_F64)},
+                     VARIANTS_C64[] = {MMCI_ROWS(MMCI_LANES_C64, VARIANT_C64)},
+                     VARIANTS_C128[] = {MMCI_ROWS(MMCI_LANES_C128, VARIANT_C128)},
+                     VARIANTS_F16[] = {MMCI_ROWS(MMCI_LANES_HALF, VARIANT_F16)},
+                     VARIANTS_BF16[] = {MMCI_ROWS(MMCI_LANES_HALF, VARIANT_BF16)};
 
 static const variant *variant_for(mmc_dtype dtype, int number) {
   const variant *variants = dtype == MMC_F32    ? VARIANTS_F32

@@ -8,18 +8,12 @@
 enum { VECTOR_BYTES = 16, WARP = 32 };
 
 /* The fields of mmci_sides_size. */
-#define BY_LANE(side, lanes, warps, apart) \
-  {side,                                   \
-   ((side) + (lanes)-1) / (lanes),         \
-   side,                                   \
-   1,                                      \
-   lanes,                                  \
-   MMCI_LANES_SLOTS,                       \
-   warps,                                  \
-   0,                                      \
-   WARP / (lanes),                         \
-   MMCI_BY_LANE,                           \
-   0},
+#define BY_LANE(side, lanes, warps, apart)       \
+  {side,         ((side) + (lanes)-1) / (lanes), \
+   side,         1,                              \
+   lanes,        MMCI_LANES_SLOTS,               \
+   warps,        WARP / (lanes),                 \
+   MMCI_BY_LANE, 0},
 #define BY_STRIP(side, strips, slots, units)              \
   {side,                                                  \
    strips,                                                \
@@ -28,26 +22,25 @@ enum { VECTOR_BYTES = 16, WARP = 32 };
    WARP * ((((side) + 15) / 16 + (strips)-1) / (strips)), \
    slots,                                                 \
    units,                                                 \
-   0,                                                     \
    (side) % 4 == 0   ? 1                                  \
    : (side) % 2 == 0 ? 2                                  \
                      : 8,                                 \
    MMCI_BY_STRIP,                                         \
    0},
 #define CHAINS(side, lanes, word) ((side) % 2 == 1 ? (word) : (lanes) < WARP ? 2 : 1)
-#define SIZE(word, side, height, width, piece, lanes, slots, units, first, terms)             \
-  {side,         height, width, piece, lanes, slots, units, first, CHAINS(side, lanes, word), \
-   MMCI_BY_SIDE, 0},
+#define SIZE(word, side, height, width, piece, down, lanes, slots, units, terms, ahead) \
+  {side, height, width, piece, lanes, slots, units, CHAINS(side, lanes, word), MMCI_BY_SIDE, 0},
 #define SIZE_F32(...) SIZE(4, __VA_ARGS__)
-#define SIZE_F64(...) SIZE(2, __VA_ARGS__)
-static const mmci_sides_size LANES_F32[] = {MMCI_LANES_F32(BY_LANE)},
-                             LANES_F64[] = {MMCI_LANES_F64(BY_LANE)},
-                             LANES_C64[] = {MMCI_LANES_C64(BY_LANE)},
-                             LANES_C128[] = {MMCI_LANES_C128(BY_LANE)},
-                             LANES_HALF[] = {MMCI_LANES_HALF(BY_LANE)},
-                             SIDES_F32[] = {MMCI_SIDES_F32(SIZE_F32)},
-                             SIDES_F64[] = {MMCI_SIDES_F64(SIZE_F64)},
-                             STRIPS_HALF[] = {MMCI_STRIPS_HALF(BY_STRIP)};
+#define SIZE_64(...) SIZE(2, __VA_ARGS__)
+static const mmci_sides_size LANES_F32[] = {MMCI_ROWS(MMCI_LANES_F32, BY_LANE)},
+                             LANES_F64[] = {MMCI_ROWS(MMCI_LANES_F64, BY_LANE)},
+                             LANES_C64[] = {MMCI_ROWS(MMCI_LANES_C64, BY_LANE)},
+                             LANES_C128[] = {MMCI_ROWS(MMCI_LANES_C128, BY_LANE)},
+                             LANES_HALF[] = {MMCI_ROWS(MMCI_LANES_HALF, BY_LANE)},
+                             SIDES_F32[] = {MMCI_ROWS(MMCI_SIDES_F32, SIZE_F32)},
+                             SIDES_F64[] = {MMCI_ROWS(MMCI_SIDES_F64, SIZE_64)},
+                             SIDES_C64[] = {MMCI_ROWS(MMCI_SIDES_C64, SIZE_64)},
+                             STRIPS_HALF[] = {MMCI_ROWS(MMCI_STRIPS_HALF, BY_STRIP)};
 
 /* What a dtype has: kernels by lane, then others of one way. */
 typedef struct sizes {
@@ -61,12 +54,9 @@ typedef struct sizes {
 #define LANES_AND(x, y) \
   { x, y, COUNT(x), COUNT(y) }
 static const sizes SIZES[] = {
-    [MMC_F32] = LANES_AND(LANES_F32, SIDES_F32),
-    [MMC_F64] = LANES_AND(LANES_F64, SIDES_F64),
-    [MMC_C64] = LANES_ONLY(LANES_C64),
-    [MMC_C128] = LANES_ONLY(LANES_C128),
-    [MMC_F16] = LANES_AND(LANES_HALF, STRIPS_HALF),
-    [MMC_BF16] = LANES_AND(LANES_HALF, STRIPS_HALF),
+    [MMC_F32] = LANES_AND(LANES_F32, SIDES_F32),    [MMC_F64] = LANES_AND(LANES_F64, SIDES_F64),
+    [MMC_C64] = LANES_AND(LANES_C64, SIDES_C64),    [MMC_C128] = LANES_ONLY(LANES_C128),
+    [MMC_F16] = LANES_AND(LANES_HALF, STRIPS_HALF), [MMC_BF16] = LANES_AND(LANES_HALF, STRIPS_HALF),
 };
 
 bool mmci_sides_size_of(mmc_dtype dtype, int i, mmci_sides_size *out) {

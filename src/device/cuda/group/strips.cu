@@ -418,8 +418,8 @@ static constexpr variant variant_of() {
 
 #define VARIANT_F16(...) variant_of<StripsShape<mmci_f16_element, __VA_ARGS__>>(),
 #define VARIANT_BF16(...) variant_of<StripsShape<mmci_bf16_element, __VA_ARGS__>>(),
-static const variant VARIANTS_F16[] = {MMCI_STRIPS_HALF(VARIANT_F16)},
-                     VARIANTS_BF16[] = {MMCI_STRIPS_HALF(VARIANT_BF16)};
+static const variant VARIANTS_F16[] = {MMCI_ROWS(MMCI_STRIPS_HALF, VARIANT_F16)},
+                     VARIANTS_BF16[] = {MMCI_ROWS(MMCI_STRIPS_HALF, VARIANT_BF16)};
 
 static const variant *variant_for(mmc_dtype dtype, int number) {
   return (dtype == MMC_F16 ? VARIANTS_F16 : VARIANTS_BF16) + number;
