@@ -70,16 +70,18 @@ bool mmci_sides_size_of(mmc_dtype dtype, int i, mmci_sides_size *out) {
   return true;
 }
 
-static int find_size(mmc_dtype dtype, int64_t side, mmci_sides_size *out) {
-  if ((unsigned)dtype >= sizeof SIZES / sizeof *SIZES) return -1;
-  const sizes *all = &SIZES[dtype];
+/* Finds the size of a side. Where it has two, the second one is for batches that leave half of the
+ * units without a chain: a chain takes less time by it, many chains more. */
+static int find_size(const mmci_group_limits *limits, const mmci_group *chain, int64_t side,
+                     mmci_sides_size *out) {
+  if ((unsigned)chain->dtype >= sizeof SIZES / sizeof *SIZES) return -1;
   int i = 0;
-  while (i < all->lanes_count && all->lanes[i].side != side) i++;
-  if (i == all->lanes_count)
-    while (i < all->lanes_count + all->others_count &&
-           all->others[i - all->lanes_count].side != side)
-      i++;
-  return mmci_sides_size_of(dtype, i, out) ? i : -1;
+  while (mmci_sides_size_of(chain->dtype, i, out) && out->side != side) i++;
+  mmci_sides_size few;
+  if (mmci_sides_size_of(chain->dtype, i + 1, &few) && few.side == side &&
+      2 * chain->batch <= (int64_t)few.chains * few.units * limits->multiprocessors)
+    i++;
+  return mmci_sides_size_of(chain->dtype, i, out) ? i : -1;
 }
 
 /* Matrices that begin at no whole word alone, and all that go by lane, are copied several at once;
@@ -104,7 +106,7 @@ static bool has_word_strides(const mmci_group *chain, const mmci_sides_size *siz
 bool mmci_sides_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_sides *out) {
   const int64_t side = limits->hopper ? mmci_squares_side(chain) : 0;
   mmci_sides_size size;
-  const int number = side > 0 ? find_size(chain->dtype, side, &size) : -1;
+  const int number = side > 0 ? find_size(limits, chain, side, &size) : -1;
   const bool is_half = mmc_dtype_size(chain->dtype) == 2;
   if (number < 0 || !has_word_strides(chain, &size)) return false;
   /* Reproducible sums of 16 bits are of 16 products at a time, from the first k to the last. */
