@@ -14,9 +14,10 @@
  *          single.cu)
  * squares takes f32 squares of a few sizes from left to right, for large batches (squares.cu)
  * sides  takes squares of sides that kernels were compiled for, without gaps, from left to right,
- *        in batches, on Hopper: of f32, f64 and c64 by sides.cu, small ones of any dtype by
- * lanes.cu, f16 and bf16 by strips.cu (sides.h, sides.c) spines takes one chain of any length, or
- * few, their products on the whole device (spines.c, spines.cu) */
+ *        in batches, on Hopper: f32, f64 and c64 by sides.cu, f16 and bf16 by strips.cu, and small
+ *        ones of any dtype by lanes.cu (sides.h, sides.c)
+ * spines takes one chain of any length, or few, their products on the whole device (spines.c,
+ *          spines.cu) */
 #ifndef MMCI_CUDA_GROUP_GROUP_H
 #define MMCI_CUDA_GROUP_GROUP_H
 

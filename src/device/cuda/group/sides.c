@@ -70,17 +70,29 @@ bool mmci_sides_size_of(mmc_dtype dtype, int i, mmci_sides_size *out) {
   return true;
 }
 
+/* Returns the first of so many that has the side, or count. */
+static int find_side(const mmci_sides_size *sizes, int count, int64_t side) {
+  int i = 0;
+  while (i < count && sizes[i].side != side) i++;
+  return i;
+}
+
 /* Finds the size of a side. Where it has two, the second one is for batches that leave half of the
  * units without a chain: a chain takes less time by it, many chains more. */
 static int find_size(const mmci_group_limits *limits, const mmci_group *chain, int64_t side,
                      mmci_sides_size *out) {
   if ((unsigned)chain->dtype >= sizeof SIZES / sizeof *SIZES) return -1;
-  int i = 0;
-  while (mmci_sides_size_of(chain->dtype, i, out) && out->side != side) i++;
-  mmci_sides_size few;
-  if (mmci_sides_size_of(chain->dtype, i + 1, &few) && few.side == side &&
-      2 * chain->batch <= (int64_t)few.chains * few.units * limits->multiprocessors)
-    i++;
+  const sizes *all = &SIZES[chain->dtype];
+  int i = find_side(all->lanes, all->lanes_count, side);
+  if (i == all->lanes_count) {
+    int other = find_side(all->others, all->others_count, side);
+    if (other + 1 < all->others_count) {
+      const mmci_sides_size *few = &all->others[other + 1];
+      const int64_t units = (int64_t)few->units * limits->multiprocessors;
+      if (few->side == side && 2 * chain->batch <= units * few->chains) other++;
+    }
+    i += other;
+  }
   return mmci_sides_size_of(chain->dtype, i, out) ? i : -1;
 }
 
