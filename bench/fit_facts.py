@@ -240,8 +240,7 @@ class Squares(Part):
 
 
 GROUPS = {"general": (General, GENERAL), "packs": (Packs, PACKS), "tensor": (Tensor, TENSOR),
-          "tiled": (Tiles, TILES), "rings": (Rings, RINGS),
-          "sides": (Sides, SIDES),
+          "tiled": (Tiles, TILES), "rings": (Rings, RINGS), "sides": (Sides, SIDES),
           "by_lane": (ByLane, LANES), "by_strip": (ByStrip, STRIPS),
           "single": (Single, SINGLE), "spines": (Spines, SPINES),
           "squares": (Squares, SQUARES)}

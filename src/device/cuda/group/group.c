@@ -249,14 +249,15 @@ static mmci_sides_way way_of(const mmci_sides *sides) {
 }
 
 /* Says whether sides.cu, lanes.cu or strips.cu takes the chain, and another kernel what is at
- * addresses that they do not take: of larger f32 that is tiles.cu at least. */
+ * addresses that they do not take: of few larger factors of f32 that is tiles.cu at least. */
 static bool plan_sides(const mmci_group *chain, mmci_group_kernel *kernel) {
   const mmci_group_limits limits = kernel->limits;
   if (!mmci_sides_plan(&limits, chain, &kernel->sides)) return false;
   const mmci_sides_way way = way_of(&kernel->sides);
   if (way == MMCI_BY_STRIP) return plan_tensor(chain, kernel);
-  return (chain->dtype == MMC_F32 && way == MMCI_BY_SIDE) ||
-         mmci_general_plan(&limits, chain, &kernel->general);
+  const bool by_tiles =
+      chain->dtype == MMC_F32 && way == MMCI_BY_SIDE && chain->n <= MMCI_TILES_FACTORS;
+  return by_tiles || mmci_general_plan(&limits, chain, &kernel->general);
 }
 
 /* Plans the fastest of these other kernels. */

@@ -62,6 +62,12 @@ struct SidesShape {
   /* Terms are read one ahead: behind the last product lies as much as that reads. */
   static constexpr int BEHIND = AHEAD ? PITCH * BYTES_EACH : 0;
   static_assert(!AHEAD || TERMS % 2 == 0, "terms ahead");
+  static_assert(SIDE % PIECE == 0 && PIECE <= WORD, "pieces are whole words of their rows");
+  static_assert(LANES % DOWN == 0 && (SPLIT             ? DOWN == 4 && ACROSS == 4
+                                      : ACROSS % 8 == 0 ? DOWN % 4 == 0
+                                                        : ACROSS % 4 == 0 && DOWN % 8 == 0),
+                "warps of 4 x 8 or 8 x 4 lanes");
+  static_assert(THREADS == WARP || UNITS < 16, "a named barrier a unit");
   static_assert(ROWS >= SIDE && COLS >= SIDE && UNITS * THREADS <= 1024, "tiles");
   static_assert(UNITS * BYTES + BEHIND <= 227 * 1024, "memory");
 };
