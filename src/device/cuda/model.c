@@ -275,7 +275,7 @@ mmci_model_counts mmci_cuda_model_tiles_counts(const mmci_group_limits *limits,
  * is not stored from registers is copied once more. A warp is busy as long as it is delayed. */
 mmci_model_counts mmci_cuda_model_rings_counts(const mmci_group_limits *limits,
                                                const mmci_group *chain, const mmci_rings *e) {
-  mmci_rings_size size = {.height = 1, .width = 1, .down = 1, .word = 1};
+  mmci_rings_size size = {.tile = {1, 1, 1}, .word = 1};
   (void)mmci_rings_size_of(e->size, &size);
   const int word_most = 4;
   mmci_model_counts out = {.delay = {1, e->count},
@@ -283,11 +283,11 @@ mmci_model_counts mmci_cuda_model_rings_counts(const mmci_group_limits *limits,
                            .bytes = chain_bytes(chain)};
   for (int s = 0; s < e->count; s++) {
     const mmci_rings_product *p = &e->products[s];
-    const double tiles = (double)mmci_rings_tiles(&size, p->m, p->n), words = size.word,
-                 step = p->a_load < 0 ? word_most : words;
-    out.delay[2] += tiles * size.height * size.width / words;
-    out.delay[3] += tiles * p->k * (size.height / step + size.width / words);
-    out.delay[4] += tiles * p->k * size.height * size.width;
+    const mmci_rings_tile *tile = mmci_rings_tile_of(&size, p->is_small);
+    const double tiles = (double)mmci_rings_tiles(tile, p->m, p->n);
+    out.delay[2] += tiles * tile->height * tile->width / size.word;
+    out.delay[3] += tiles * p->k * mmci_rings_reads(&size, p);
+    out.delay[4] += tiles * p->k * tile->height * tile->width;
   }
   const mmci_rings_product *last = &e->products[e->count - 1];
   if (size.word < word_most) out.delay[5] = ceil(last->m * last->n / (double)(size.word * WARP));

@@ -274,6 +274,7 @@ typedef struct mmci_rings_product {
   uint32_t a, b, to;
   uint16_t m, k, n, a_pitch, b_pitch, to_pitch;
   int8_t a_load, b_load;
+  bool is_small; /* by small tiles */
 } mmci_rings_product;
 
 typedef struct mmci_rings {
@@ -286,16 +287,24 @@ typedef struct mmci_rings {
   uint8_t n, count, size, warps; /* size: one of those that rings.cu has, by number */
 } mmci_rings;
 
-/* Says how large the tiles of size number i are; false where there is no such size. */
-typedef struct mmci_rings_size {
+typedef struct mmci_rings_tile {
   int height, width; /* a lane's rows and columns */
   int down;          /* lanes of a warp below each other */
-  int word;          /* elements that are read at once, and that all lines are multiples of */
-  int warps, tiles;  /* warps of a multiprocessor, and tiles of a product, at most */
+} mmci_rings_tile;
+typedef struct mmci_rings_size {
+  mmci_rings_tile tile; /* of products that have no small ones */
+  int word;             /* elements that are read at once, and that all lines are multiples of */
+  int warps, tiles;     /* warps of a multiprocessor, and tiles of a product, at most */
 } mmci_rings_size;
+/* Says what size number i is; false where there is no such size. */
 bool mmci_rings_size_of(int i, mmci_rings_size *out);
+/* Returns the tile of the size, or the small one. */
+const mmci_rings_tile *mmci_rings_tile_of(const mmci_rings_size *size, bool is_small);
 /* Returns how many tiles cover m x n. */
-int64_t mmci_rings_tiles(const mmci_rings_size *size, int64_t m, int64_t n);
+int64_t mmci_rings_tiles(const mmci_rings_tile *tile, int64_t m, int64_t n);
+/* Returns the reads of a lane for a term of one of the product's tiles, each as often as its words
+ * are in the same banks as others. */
+double mmci_rings_reads(const mmci_rings_size *size, const mmci_rings_product *p);
 
 /* Lays the chain out by words of at most so many elements; returns false when the kernel does not
  * take it. out may be NULL where only that is asked. */

@@ -10,16 +10,18 @@ enum {
   ELEMENT_BYTES = 4,
   WORD = 4, /* elements of 16 bytes */
   WARP = 32,
+  BANKS = 32, /* of 4 bytes */
   SLOTS = 2,
   GATE_BYTES = 8,
   SIDE = 64, /* no dimension exceeds this */
   MATRICES = 2 * MMCI_RINGS_FACTORS - 1
 };
 
-/* The sizes of rings.cu, in its order. */
-static const mmci_rings_size SIZES[] = {{2, 4, 8, 4, 32, 1}, {8, 4, 4, 4, 16, 4},
-                                        {8, 4, 4, 2, 16, 4}, {5, 3, 4, 1, 28, 2},
-                                        {8, 4, 4, 1, 16, 4}, {9, 5, 4, 1, 12, 2}};
+/* The sizes of rings.cu, in its order, and the small tile that each of them has as well. */
+static const mmci_rings_size SIZES[] = {{{2, 4, 8}, 4, 32, 4}, {{8, 4, 4}, 4, 16, 4},
+                                        {{8, 4, 4}, 2, 16, 4}, {{5, 3, 4}, 1, 28, 2},
+                                        {{8, 4, 4}, 1, 16, 4}, {{9, 5, 4}, 1, 12, 2}};
+static const mmci_rings_tile SMALL = {2, 4, 8};
 
 bool mmci_rings_size_of(int i, mmci_rings_size *out) {
   if (i < 0 || i >= (int)(sizeof SIZES / sizeof *SIZES)) return false;
@@ -31,16 +33,48 @@ static int64_t up(int64_t x, int64_t to) {
   return (x + to - 1) / to * to;
 }
 
-static int64_t rows_of(const mmci_rings_size *size) {
-  return (int64_t)size->height * size->down;
+static int64_t rows_of(const mmci_rings_tile *tile) {
+  return (int64_t)tile->height * tile->down;
 }
 
-static int64_t cols_of(const mmci_rings_size *size) {
-  return (int64_t)size->width * (WARP / size->down);
+static int64_t cols_of(const mmci_rings_tile *tile) {
+  return (int64_t)tile->width * (WARP / tile->down);
 }
 
-int64_t mmci_rings_tiles(const mmci_rings_size *size, int64_t m, int64_t n) {
-  return up(m, rows_of(size)) / rows_of(size) * (up(n, cols_of(size)) / cols_of(size));
+const mmci_rings_tile *mmci_rings_tile_of(const mmci_rings_size *size, bool is_small) {
+  return is_small ? &SMALL : &size->tile;
+}
+
+int64_t mmci_rings_tiles(const mmci_rings_tile *tile, int64_t m, int64_t n) {
+  return up(m, rows_of(tile)) / rows_of(tile) * (up(n, cols_of(tile)) / cols_of(tile));
+}
+
+/* Returns how many of the rows that lanes read at once, step elements each, begin in one bank. */
+static int64_t turns_of(const mmci_rings_tile *tile, int64_t pitch, int step) {
+  int64_t banks = BANKS / step, turned = pitch / step;
+  while (banks > 1 && turned % 2 == 0) banks /= 2, turned /= 2;
+  return banks < tile->down ? tile->down / banks : 1;
+}
+
+double mmci_rings_reads(const mmci_rings_size *size, const mmci_rings_product *p) {
+  const mmci_rings_tile *tile = mmci_rings_tile_of(size, p->is_small);
+  const int step = p->a_load < 0 ? WORD : size->word;
+  return (double)tile->height / step * (double)turns_of(tile, p->a_pitch, step) +
+         (double)tile->width / size->word;
+}
+
+/* Returns the instructions that multiply and read for a term of a product's tiles. */
+static double work_of_tiles(const mmci_rings_size *size, const mmci_rings_product *p) {
+  const mmci_rings_tile *tile = mmci_rings_tile_of(size, p->is_small);
+  return (double)mmci_rings_tiles(tile, p->m, p->n) *
+         (tile->height * tile->width + 2 * mmci_rings_reads(size, p));
+}
+
+/* Takes small tiles where they take less than large ones. */
+static void choose_tile(const mmci_rings_size *size, mmci_rings_product *p) {
+  mmci_rings_product by_small = *p;
+  by_small.is_small = true;
+  p->is_small = work_of_tiles(size, &by_small) < work_of_tiles(size, p);
 }
 
 /* ---- what is taken --------------------------------------------------------------------------- */
@@ -123,7 +157,8 @@ static uint32_t pitch_of(int64_t cols) {
   return pitch / WORD % 2 == 0 ? pitch + WORD : pitch;
 }
 
-static void fill_products(const mmci_group *chain, int word, mmci_rings *out) {
+static void fill_products(const mmci_group *chain, const mmci_rings_size *size, mmci_rings *out) {
+  const int word = size->word;
   for (int s = 0; s < chain->count; s++) {
     const mmci_group_product *x = &chain->products[s];
     mmci_rings_product *p = &out->products[s];
@@ -137,6 +172,7 @@ static void fill_products(const mmci_group *chain, int word, mmci_rings *out) {
         p->b_load < 0 ? out->products[x->right - chain->n].to_pitch : out->loads[p->b_load].pitch;
     /* The result is copied from where it lies as it shall be stored. */
     p->to_pitch = (uint16_t)(s == chain->count - 1 ? x->n : pitch_of(x->n));
+    choose_tile(size, p);
   }
 }
 
@@ -166,7 +202,8 @@ static uint32_t place_results(const mmci_group *chain, const mmci_rings_size *si
   uint32_t at[MMCI_RINGS_FACTORS + 1] = {0};
   for (int s = 0; s < chain->count; s++) {
     const mmci_group_product *p = &chain->products[s];
-    const bool at_once = mmci_rings_tiles(size, p->m, p->n) == 1, is_last = s == chain->count - 1;
+    const mmci_rings_tile *tile = mmci_rings_tile_of(size, out->products[s].is_small);
+    const bool at_once = mmci_rings_tiles(tile, p->m, p->n) == 1, is_last = s == chain->count - 1;
     const int32_t operands[] = {p->left, p->right};
     for (int t = 0; t < 2; t++)
       if (at_once && operands[t] >= chain->n) x.is_taken[place_of[operands[t] - chain->n]] = false;
@@ -200,9 +237,10 @@ static uint32_t elements_of(const mmci_rings_size *size, const mmci_rings *rings
   int64_t most = (int64_t)places_at + places;
   for (int s = 0; s < rings->count; s++) {
     const mmci_rings_product *p = &rings->products[s];
-    const int64_t a_end = end_of(rings, p->a_load, p->a, up(p->m, rows_of(size)), p->a_pitch, p->k,
+    const mmci_rings_tile *tile = mmci_rings_tile_of(size, p->is_small);
+    const int64_t a_end = end_of(rings, p->a_load, p->a, up(p->m, rows_of(tile)), p->a_pitch, p->k,
                                  places_at),
-                  b_end = end_of(rings, p->b_load, p->b, p->k, p->b_pitch, up(p->n, cols_of(size)),
+                  b_end = end_of(rings, p->b_load, p->b, p->k, p->b_pitch, up(p->n, cols_of(tile)),
                                  places_at);
     if (a_end > most) most = a_end;
     if (b_end > most) most = b_end;
@@ -210,11 +248,12 @@ static uint32_t elements_of(const mmci_rings_size *size, const mmci_rings *rings
   return mmci_arena_up(most, WORD);
 }
 
-/* Returns the warps of a multiprocessor that work on the batch, where all of them fit. */
-static int64_t most_warps(const mmci_group_limits *limits, const mmci_group *chain,
-                          const mmci_rings_size *size) {
-  const int64_t asked = (chain->batch - 1) / limits->multiprocessors + 1;
-  return asked < size->warps ? asked : size->warps;
+/* Returns how many warps of a multiprocessor, of so many at most, work on the batch: as few as take
+ * no more turns, so that all of them have a chain in the last one. */
+static int64_t warps_of(const mmci_group_limits *limits, const mmci_group *chain, int64_t most) {
+  const int64_t chains = (chain->batch - 1) / limits->multiprocessors + 1,
+                turns = (chains - 1) / most + 1;
+  return (chains - 1) / turns + 1;
 }
 
 static bool lay_out(const mmci_group_limits *limits, const mmci_group *chain, int number,
@@ -226,28 +265,22 @@ static bool lay_out(const mmci_group_limits *limits, const mmci_group *chain, in
                       .count = (uint8_t)chain->count,
                       .size = (uint8_t)number};
   for (int s = 0; s < chain->count; s++)
-    if (mmci_rings_tiles(size, chain->products[s].m, chain->products[s].n) > size->tiles)
+    if (mmci_rings_tiles(&size->tile, chain->products[s].m, chain->products[s].n) > size->tiles)
       return false;
-  fill_products(chain, size->word, out);
+  fill_products(chain, size, out);
   const uint32_t places = place_results(chain, size, out);
   out->warp_bytes = SLOTS * GATE_BYTES + elements_of(size, out, places) * ELEMENT_BYTES;
   if (limits->shared_bytes < out->warp_bytes) return false;
-  const int64_t fit = (int64_t)(limits->shared_bytes / out->warp_bytes),
-                most = most_warps(limits, chain, size);
-  out->warps = (uint8_t)(fit < most ? fit : most);
+  const int64_t fit = (int64_t)(limits->shared_bytes / out->warp_bytes);
+  out->warps = (uint8_t)warps_of(limits, chain, fit < size->warps ? fit : size->warps);
   return true;
 }
 
 /* Returns the instructions that multiply and read, a chain's. */
-static double work_of(const mmci_rings_size *size, const mmci_group *chain) {
+static double work_of(const mmci_rings *rings) {
   double sum = 0;
-  for (int s = 0; s < chain->count; s++) {
-    const mmci_group_product *p = &chain->products[s];
-    const int step = p->left < chain->n ? size->word : WORD;
-    const double reads = (double)size->height / step + (double)size->width / size->word;
-    sum += (double)mmci_rings_tiles(size, p->m, p->n) * (double)p->k *
-           (size->height * size->width + 2 * reads);
-  }
+  for (int s = 0; s < rings->count; s++)
+    sum += rings->products[s].k * work_of_tiles(&SIZES[rings->size], &rings->products[s]);
   return sum;
 }
 
@@ -260,15 +293,12 @@ bool mmci_rings_plan(const mmci_group_limits *limits, const mmci_group *chain, i
   word = word_of(chain, word);
   for (int i = 0; i < (int)(sizeof SIZES / sizeof *SIZES); i++) {
     mmci_rings rings;
-    if (SIZES[i].word > word) continue;
-    const double work = work_of(&SIZES[i], chain);
-    if (!(work / (double)most_warps(limits, chain, &SIZES[i]) < least) ||
-        !lay_out(limits, chain, i, &rings))
-      continue;
+    if (SIZES[i].word > word || !lay_out(limits, chain, i, &rings)) continue;
     found = true;
     if (out == NULL) break;
-    if (!(work / rings.warps < least)) continue;
-    least = work / rings.warps;
+    const double work = work_of(&rings) / rings.warps;
+    if (!(work < least)) continue;
+    least = work;
     *out = rings;
   }
   return found;

@@ -16,33 +16,42 @@
 
 enum { WARP = 32, SLOTS = 2, ENDS = 8 /* lanes that copy what is no whole word */ };
 
-/* A lane has HEIGHT rows, DOWN apart, and WIDTH columns in pieces of WORD, ACROSS * WORD apart.
- * Factors have whole words of so many elements. */
-template <int HEIGHT_, int WIDTH_, int DOWN_, int WORD_, int WARPS_>
-struct RingsShape {
-  static constexpr int HEIGHT = HEIGHT_, WIDTH = WIDTH_, DOWN = DOWN_, WORD = WORD_, WARPS = WARPS_,
+/* A lane has HEIGHT rows, DOWN apart, and WIDTH columns in pieces of WORD, ACROSS * WORD apart. */
+template <int HEIGHT_, int WIDTH_, int DOWN_, int WORD_>
+struct RingsTile {
+  static constexpr int HEIGHT = HEIGHT_, WIDTH = WIDTH_, DOWN = DOWN_, WORD = WORD_,
                        ACROSS = WARP / DOWN, ROWS = HEIGHT * DOWN, COLS = WIDTH * ACROSS;
   static_assert(WIDTH % WORD == 0 && (DOWN == 4 || DOWN == 8), "whole pieces");
 };
 
+/* A product is computed by tiles of one size or, where they take less, by small ones. Factors have
+ * whole words of so many elements. */
+template <int HEIGHT, int WIDTH, int DOWN, int WORD_, int WARPS_>
+struct RingsShape {
+  static constexpr int WORD = WORD_, WARPS = WARPS_;
+  typedef RingsTile<HEIGHT, WIDTH, DOWN, WORD> Tile;
+  typedef RingsTile<2, 4, 8, WORD> Small;
+  static constexpr bool ONLY_SMALL = HEIGHT == 2 && WIDTH == 4 && DOWN == 8;
+};
+
 /* Adds terms begin to end, of which STEP are read from a row of the left operand at once. */
-template <typename Shape, int STEP>
+template <typename Tile, int STEP>
 static __device__ __forceinline__ void add_terms(const float *a, int a_pitch, const float *b,
                                                  int b_pitch, int begin, int end,
-                                                 float (&sums)[Shape::HEIGHT][Shape::WIDTH]) {
-  constexpr int HEIGHT = Shape::HEIGHT, WIDTH = Shape::WIDTH, WORD = Shape::WORD;
+                                                 float (&sums)[Tile::HEIGHT][Tile::WIDTH]) {
+  constexpr int HEIGHT = Tile::HEIGHT, WIDTH = Tile::WIDTH, WORD = Tile::WORD;
 #pragma unroll(STEP == 4 ? 1 : 4 / STEP)
   for (int k = begin; k < end; k += STEP) {
     alignas(16) float left[HEIGHT][STEP];
 #pragma unroll
     for (int i = 0; i < HEIGHT; i++)
-      mmci_copy_word<STEP>(left[i], a + i * Shape::DOWN * a_pitch + k);
+      mmci_copy_word<STEP>(left[i], a + i * Tile::DOWN * a_pitch + k);
 #pragma unroll
     for (int d = 0; d < STEP; d++) {
       alignas(16) float right[WIDTH];
 #pragma unroll
       for (int j = 0; j < WIDTH; j += WORD)
-        mmci_copy_word<WORD>(right + j, b + (k + d) * b_pitch + j * Shape::ACROSS);
+        mmci_copy_word<WORD>(right + j, b + (k + d) * b_pitch + j * Tile::ACROSS);
 #pragma unroll
       for (int i = 0; i < HEIGHT; i++)
 #pragma unroll
@@ -55,19 +64,19 @@ static __device__ __forceinline__ void add_terms(const float *a, int a_pitch, co
   }
 }
 
-template <typename Shape>
+template <typename Tile>
 static __device__ __forceinline__ void add_all_terms(const float *a, const float *b,
                                                      const mmci_rings_product &p,
-                                                     float (&sums)[Shape::HEIGHT][Shape::WIDTH]) {
+                                                     float (&sums)[Tile::HEIGHT][Tile::WIDTH]) {
   const int k = p.k, a_pitch = p.a_pitch, b_pitch = p.b_pitch;
-  if (Shape::WORD < 4 && p.a_load >= 0)
-    return add_terms<Shape, Shape::WORD>(a, a_pitch, b, b_pitch, 0, k, sums);
+  if (Tile::WORD < 4 && p.a_load >= 0)
+    return add_terms<Tile, Tile::WORD>(a, a_pitch, b, b_pitch, 0, k, sums);
   const int whole = k & ~3;
-  add_terms<Shape, 4>(a, a_pitch, b, b_pitch, 0, whole, sums);
-  if constexpr (Shape::WORD < 4) {
+  add_terms<Tile, 4>(a, a_pitch, b, b_pitch, 0, whole, sums);
+  if constexpr (Tile::WORD < 4) {
 #pragma unroll 1
-    for (int d = whole; d < k; d += Shape::WORD)
-      add_terms<Shape, Shape::WORD>(a, a_pitch, b, b_pitch, d, d + Shape::WORD, sums);
+    for (int d = whole; d < k; d += Tile::WORD)
+      add_terms<Tile, Tile::WORD>(a, a_pitch, b, b_pitch, d, d + Tile::WORD, sums);
   }
 }
 
@@ -112,19 +121,51 @@ static __device__ __forceinline__ void load_matrix(const mmci_rings_load &l, con
   }
 }
 
-template <typename Shape>
-__global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
-    multiply_in_rings(const __grid_constant__ mmci_rings e) {
-  constexpr int WORD = Shape::WORD, HEIGHT = Shape::HEIGHT, WIDTH = Shape::WIDTH,
-                DOWN = Shape::DOWN, ACROSS = Shape::ACROSS;
-  MMCI_DYNAMIC_SHARED(memory);
-  const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-  mmci_counted_gate *gates = reinterpret_cast<mmci_counted_gate *>(memory + warp * e.warp_bytes);
-  float *slots = reinterpret_cast<float *>(gates + SLOTS), *places = slots + SLOTS * e.slot;
+/* Computes a product tile by tile; has_read(), once all tiles have been summed up, may overwrite
+ * what was loaded of it. */
+template <typename Tile, typename Call>
+static __device__ __forceinline__ void multiply(const float *a, const float *b,
+                                                const mmci_rings_product &p, unsigned lane,
+                                                float *to, int64_t to_pitch, Call has_read) {
+  constexpr int WORD = Tile::WORD, HEIGHT = Tile::HEIGHT, WIDTH = Tile::WIDTH, DOWN = Tile::DOWN,
+                ACROSS = Tile::ACROSS;
+  const int m = p.m, n = p.n;
   /* A lane's neighbours read the same words of either operand. */
   const unsigned pair = (lane & 1) | ((lane >> 1) & 2), high = (lane >> 1) & 1;
   const int col = (int)(DOWN == 8 ? pair : pair | ((lane >> 2) & 4)),
             row = (int)(DOWN == 8 ? high | ((lane >> 2) & 6) : high | ((lane >> 2) & 2));
+#pragma unroll 1
+  for (int r = 0; r < m; r += Tile::ROWS)
+#pragma unroll 1
+    for (int q = 0; q < n; q += Tile::COLS) {
+      alignas(16) float sums[HEIGHT][WIDTH];
+#pragma unroll
+      for (int i = 0; i < HEIGHT; i++)
+#pragma unroll
+        for (int j = 0; j < WIDTH; j++) sums[i][j] = 0;
+      add_all_terms<Tile>(a + (r + row) * p.a_pitch, b + q + col * WORD, p, sums);
+      const bool is_read = r + Tile::ROWS >= m && q + Tile::COLS >= n;
+      if (is_read) mmci_order_bulk_copies();
+      __syncwarp();
+      if (is_read) has_read();
+#pragma unroll
+      for (int i = 0; i < HEIGHT; i++)
+#pragma unroll
+        for (int j = 0; j < WIDTH; j += WORD) {
+          const int x = r + row + i * DOWN, y = q + col * WORD + j * ACROSS;
+          if (x < m && y < n) mmci_copy_word<WORD>(to + x * to_pitch + y, &sums[i][j]);
+        }
+    }
+}
+
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
+    multiply_in_rings(const __grid_constant__ mmci_rings e) {
+  constexpr int WORD = Shape::WORD;
+  MMCI_DYNAMIC_SHARED(memory);
+  const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  mmci_counted_gate *gates = reinterpret_cast<mmci_counted_gate *>(memory + warp * e.warp_bytes);
+  float *slots = reinterpret_cast<float *>(gates + SLOTS), *places = slots + SLOTS * e.slot;
   if (lane < SLOTS) gates[lane].open(WORD == 4 ? 1 : 1 + ENDS);
   __syncwarp();
   mmci_follow_previous();
@@ -156,42 +197,25 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
       const mmci_rings_product &p = e.products[s];
       const float *a = p.a_load >= 0 ? take(p.a_load) : places + p.a;
       const float *b = p.b_load >= 0 ? take(p.b_load) : places + p.b;
-      const int used = (p.a_load >= 0) + (p.b_load >= 0), m = p.m, n = p.n;
-      const bool is_last = s == e.count - 1;
-#pragma unroll 1
-      for (int r = 0; r < m; r += Shape::ROWS)
-#pragma unroll 1
-        for (int q = 0; q < n; q += Shape::COLS) {
-          alignas(16) float sums[HEIGHT][WIDTH];
-#pragma unroll
-          for (int i = 0; i < HEIGHT; i++)
-#pragma unroll
-            for (int j = 0; j < WIDTH; j++) sums[i][j] = 0;
-          add_all_terms<Shape>(a + (r + row) * p.a_pitch, b + q + col * WORD, p, sums);
-          const bool is_read = r + Shape::ROWS >= m && q + Shape::COLS >= n;
-          if (is_read) mmci_order_bulk_copies();
-          __syncwarp();
-          if (is_read)
-            for (int i = 0; i < used; i++) load_next();
-          const bool is_stored = WORD == 4 && is_last;
-          float *to = is_stored ? static_cast<float *>(e.c) + chain * e.c_stride : places + p.to;
-          const int64_t to_pitch = is_stored ? e.ldc : p.to_pitch;
-#pragma unroll
-          for (int i = 0; i < HEIGHT; i++)
-#pragma unroll
-            for (int j = 0; j < WIDTH; j += WORD) {
-              const int x = r + row + i * DOWN, y = q + col * WORD + j * ACROSS;
-              if (x < m && y < n) mmci_copy_word<WORD>(to + x * to_pitch + y, &sums[i][j]);
-            }
-        }
+      const int used = (p.a_load >= 0) + (p.b_load >= 0);
+      const bool is_last = s == e.count - 1, is_stored = WORD == 4 && is_last;
+      float *to = is_stored ? static_cast<float *>(e.c) + chain * e.c_stride : places + p.to;
+      const int64_t to_pitch = is_stored ? e.ldc : p.to_pitch;
+      auto has_read = [&]() {
+        for (int i = 0; i < used; i++) load_next();
+      };
+      if (Shape::ONLY_SMALL || p.is_small)
+        multiply<typename Shape::Small>(a, b, p, lane, to, to_pitch, has_read);
+      else
+        multiply<typename Shape::Tile>(a, b, p, lane, to, to_pitch, has_read);
       __syncwarp();
       if (WORD < 4 && is_last) {
-        const unsigned words = (unsigned)(m * n) / WORD;
+        const unsigned words = (unsigned)(p.m * p.n) / WORD;
         const float *from = places + p.to;
-        float *to = static_cast<float *>(e.c) + chain * e.c_stride;
+        float *result = static_cast<float *>(e.c) + chain * e.c_stride;
 #pragma unroll 4
         for (unsigned w = lane; w < words; w += WARP)
-          mmci_copy_word<WORD>(to + w * WORD, from + w * WORD);
+          mmci_copy_word<WORD>(result + w * WORD, from + w * WORD);
         __syncwarp();
       }
     }
