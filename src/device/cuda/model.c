@@ -271,27 +271,29 @@ mmci_model_counts mmci_cuda_model_tiles_counts(const mmci_group_limits *limits,
   return out;
 }
 
-/* A product of rings.cu takes the words of its tiles, what they read, and what they multiply; what
- * is not stored from registers is copied once more. A warp is busy as long as it is delayed. */
+/* A product of rings.cu takes the terms of its tiles, what they read, and what they multiply; what
+ * is not stored from registers is copied once more. A multiprocessor is busy as long as the
+ * scheduler of most warps, in the last turn of chains as in others. */
 mmci_model_counts mmci_cuda_model_rings_counts(const mmci_group_limits *limits,
                                                const mmci_group *chain, const mmci_rings *e) {
+  enum { SCHEDULERS = 4, WORD_MOST = 4 };
   mmci_rings_size size = {.tile = {1, 1, 1}, .word = 1};
   (void)mmci_rings_size_of(e->size, &size);
-  const int word_most = 4;
-  mmci_model_counts out = {.delay = {1, e->count},
-                           .at_once = (double)e->warps * limits->multiprocessors,
-                           .bytes = chain_bytes(chain)};
+  const double at_once = (double)e->warps * limits->multiprocessors, batch = (double)chain->batch,
+               turns = ceil(batch / at_once), of_scheduler = ceil(e->warps / (double)SCHEDULERS),
+               busy = turns * of_scheduler * SCHEDULERS * limits->multiprocessors / batch;
+  mmci_model_counts out = {.delay = {1, e->count}, .at_once = at_once, .bytes = chain_bytes(chain)};
   for (int s = 0; s < e->count; s++) {
     const mmci_rings_product *p = &e->products[s];
     const mmci_rings_tile *tile = mmci_rings_tile_of(&size, p->is_small);
-    const double tiles = (double)mmci_rings_tiles(tile, p->m, p->n);
-    out.delay[2] += tiles * tile->height * tile->width / size.word;
-    out.delay[3] += tiles * p->k * mmci_rings_reads(&size, p);
-    out.delay[4] += tiles * p->k * tile->height * tile->width;
+    const double terms = (double)mmci_rings_tiles(tile, p->m, p->n) * p->k;
+    out.delay[2] += terms;
+    out.delay[3] += terms * mmci_rings_reads(&size, p);
+    out.delay[4] += terms * tile->height * tile->width;
   }
   const mmci_rings_product *last = &e->products[e->count - 1];
-  if (size.word < word_most) out.delay[5] = ceil(last->m * last->n / (double)(size.word * WARP));
-  for (int i = 0; i < 6; i++) out.busy[i] = out.delay[i];
+  if (size.word < WORD_MOST) out.delay[5] = ceil(last->m * last->n / (double)(size.word * WARP));
+  for (int i = 0; i < 6; i++) out.busy[i] = out.delay[i] * busy;
   return out;
 }
 

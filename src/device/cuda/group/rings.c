@@ -1,7 +1,7 @@
 /* rings.c: lays chains out for rings.cu: which size of tiles takes them, where their intermediates
  * lie, and how many warps of a multiprocessor work on them. */
-#include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "device/cuda/group/arena.h"
 #include "device/cuda/group/group.h"
@@ -11,6 +11,7 @@ enum {
   WORD = 4, /* elements of 16 bytes */
   WARP = 32,
   BANKS = 32, /* of 4 bytes */
+  SCHEDULERS = 4,
   SLOTS = 2,
   GATE_BYTES = 8,
   SIDE = 64, /* no dimension exceeds this */
@@ -63,11 +64,12 @@ double mmci_rings_reads(const mmci_rings_size *size, const mmci_rings_product *p
          (double)tile->width / size->word;
 }
 
-/* Returns the instructions that multiply and read for a term of a product's tiles. */
+/* Returns how many instructions as those that multiply a term of a product's tiles takes. A read
+ * takes as long as six of them: small tiles take .35 to .75 of the times of large ones. */
 static double work_of_tiles(const mmci_rings_size *size, const mmci_rings_product *p) {
   const mmci_rings_tile *tile = mmci_rings_tile_of(size, p->is_small);
   return (double)mmci_rings_tiles(tile, p->m, p->n) *
-         (tile->height * tile->width + 2 * mmci_rings_reads(size, p));
+         (tile->height * tile->width + 6 * mmci_rings_reads(size, p));
 }
 
 /* Takes small tiles where they take less than large ones. */
@@ -146,8 +148,6 @@ static int8_t add_load(const mmci_group *chain, int operand, int64_t rows, int64
   /* Rows of a left operand that begin in few banks are copied one by one, a word further apart. */
   l->by_rows = word == WORD && is_left && cols % (4 * WORD) == 0;
   if (l->by_rows) l->pitch += WORD;
-  const uint32_t elements = mmci_arena_up(rows * l->pitch + (word < WORD ? WORD - 1 : 0), WORD);
-  if (elements > out->slot) out->slot = elements;
   return (int8_t)out->n++;
 }
 
@@ -222,38 +222,54 @@ static uint32_t place_results(const mmci_group *chain, const mmci_rings_size *si
   return at[x.count];
 }
 
+/* Makes each slot as large as the loads that take it: every second, or all where the next chain's
+ * take the other slot each. */
+static void size_slots(const mmci_rings_size *size, mmci_rings *out) {
+  uint32_t elements[SLOTS] = {0};
+  for (int i = 0; i < SLOTS * out->n; i++) {
+    const mmci_rings_load *l = &out->loads[i % out->n];
+    const uint32_t mine =
+        mmci_arena_up((int64_t)l->rows * l->pitch + (size->word < WORD ? WORD - 1 : 0), WORD);
+    if (mine > elements[i % SLOTS]) elements[i % SLOTS] = mine;
+  }
+  out->slot = elements[0];
+  out->places = elements[0] + elements[1];
+}
+
 /* Returns behind how many elements from the first slot on the tiles of a product end that read the
  * operand, rows x pitch, from `at` on, or from a slot where it is loaded. */
 static int64_t end_of(const mmci_rings *rings, int load, uint32_t at, int64_t rows, int64_t pitch,
-                      int64_t cols, uint32_t places_at) {
-  const int64_t begin =
-      load < 0 ? (int64_t)places_at + at : (SLOTS - 1) * (int64_t)rings->slot + WORD;
+                      int64_t cols) {
+  const int64_t begin = load < 0 ? (int64_t)rings->places + at : (int64_t)rings->slot + WORD;
   return begin + (rows - 1) * pitch + cols;
 }
 
 /* Returns the elements that a warp needs: slots, places, and what tiles read beyond them. */
 static uint32_t elements_of(const mmci_rings_size *size, const mmci_rings *rings, uint32_t places) {
-  const uint32_t places_at = SLOTS * rings->slot;
-  int64_t most = (int64_t)places_at + places;
+  int64_t most = (int64_t)rings->places + places;
   for (int s = 0; s < rings->count; s++) {
     const mmci_rings_product *p = &rings->products[s];
     const mmci_rings_tile *tile = mmci_rings_tile_of(size, p->is_small);
-    const int64_t a_end = end_of(rings, p->a_load, p->a, up(p->m, rows_of(tile)), p->a_pitch, p->k,
-                                 places_at),
-                  b_end = end_of(rings, p->b_load, p->b, p->k, p->b_pitch, up(p->n, cols_of(tile)),
-                                 places_at);
+    const int64_t a_end = end_of(rings, p->a_load, p->a, up(p->m, rows_of(tile)), p->a_pitch, p->k),
+                  b_end = end_of(rings, p->b_load, p->b, p->k, p->b_pitch, up(p->n, cols_of(tile)));
     if (a_end > most) most = a_end;
     if (b_end > most) most = b_end;
   }
   return mmci_arena_up(most, WORD);
 }
 
-/* Returns how many warps of a multiprocessor, of so many at most, work on the batch: as few as take
- * no more turns, so that all of them have a chain in the last one. */
-static int64_t warps_of(const mmci_group_limits *limits, const mmci_group *chain, int64_t most) {
-  const int64_t chains = (chain->batch - 1) / limits->multiprocessors + 1,
-                turns = (chains - 1) / most + 1;
-  return (chains - 1) / turns + 1;
+/* Returns how many warps of a multiprocessor, of so many at most, take the least time. A turn of
+ * all warps takes as long as those of a scheduler multiply one after the other, and as a chain
+ * waits: as long as six multiply, by the times of some 200 batches by other numbers of warps. */
+static int64_t warps_of(const mmci_group_limits *limits, int64_t batch, int64_t most) {
+  const int64_t chains = (batch - 1) / limits->multiprocessors + 1, waits = 6;
+  int64_t best = 1, least = INT64_MAX;
+  for (int64_t warps = 1; warps <= most && warps <= chains; warps++) {
+    const int64_t turns = (chains - 1) / warps + 1,
+                  time = turns * ((warps - 1) / SCHEDULERS + 1 + waits);
+    if (time < least) least = time, best = warps;
+  }
+  return best;
 }
 
 static bool lay_out(const mmci_group_limits *limits, const mmci_group *chain, int number,
@@ -269,39 +285,29 @@ static bool lay_out(const mmci_group_limits *limits, const mmci_group *chain, in
       return false;
   fill_products(chain, size, out);
   const uint32_t places = place_results(chain, size, out);
+  size_slots(size, out);
   out->warp_bytes = SLOTS * GATE_BYTES + elements_of(size, out, places) * ELEMENT_BYTES;
   if (limits->shared_bytes < out->warp_bytes) return false;
   const int64_t fit = (int64_t)(limits->shared_bytes / out->warp_bytes);
-  out->warps = (uint8_t)warps_of(limits, chain, fit < size->warps ? fit : size->warps);
+  out->warps = (uint8_t)warps_of(limits, chain->batch, fit < size->warps ? fit : size->warps);
   return true;
 }
 
-/* Returns the instructions that multiply and read, a chain's. */
-static double work_of(const mmci_rings *rings) {
-  double sum = 0;
-  for (int s = 0; s < rings->count; s++)
-    sum += rings->products[s].k * work_of_tiles(&SIZES[rings->size], &rings->products[s]);
-  return sum;
+/* Says whether the tiles of a size are another's too, which reads more elements at once. */
+static bool is_by_less(int number, int word) {
+  const mmci_rings_size *size = &SIZES[number];
+  for (int i = 0; i < number; i++)
+    if (memcmp(&SIZES[i].tile, &size->tile, sizeof size->tile) == 0 && SIZES[i].word <= word)
+      return true;
+  return false;
 }
 
-/* The size is taken whose work, by the warps that share it, is the least. */
-bool mmci_rings_plan(const mmci_group_limits *limits, const mmci_group *chain, int word,
+bool mmci_rings_plan(const mmci_group_limits *limits, const mmci_group *chain, int word, int number,
                      mmci_rings *out) {
   if (!is_taken(limits, chain)) return false;
-  double least = (double)INFINITY;
-  bool found = false;
   word = word_of(chain, word);
-  for (int i = 0; i < (int)(sizeof SIZES / sizeof *SIZES); i++) {
-    mmci_rings rings;
-    if (SIZES[i].word > word || !lay_out(limits, chain, i, &rings)) continue;
-    found = true;
-    if (out == NULL) break;
-    const double work = work_of(&rings) / rings.warps;
-    if (!(work < least)) continue;
-    least = work;
-    *out = rings;
-  }
-  return found;
+  return SIZES[number].word <= word && !is_by_less(number, word) &&
+         lay_out(limits, chain, number, out);
 }
 
 bool mmci_rings_bind(mmci_rings *rings, const void *const *operands, void *c) {

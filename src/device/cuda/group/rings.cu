@@ -1,11 +1,10 @@
 /* rings.cu: batches of chains of small factors in f32, any tree: a warp takes one chain after the
  * other, and its factors arrive by bulk copies, each as a whole, while it multiplies those before.
  *
- * Layout   factors and the result without gaps. A warp has a ring of two slots for factors, which
- *          lie there as they are stored, at their address modulo 16 bytes, and places for
- *          intermediates, whose rows are an odd number of 16-byte words long
- * Launch   a block a multiprocessor, of as many warps as shared memory holds; a warp strides over
- *          the batch
+ * Layout   factors and the result without gaps. A warp has two slots for factors, which it takes in
+ *          turn; they lie there as they are stored, at their address modulo 16 bytes. Behind them
+ * it has places for intermediates, whose rows are an odd number of 16-byte words long Launch   a
+ * block a multiprocessor, of as many warps as shared memory holds; a warp strides over the batch
  * Traffic  each factor is read once, the result is written once
  * Idea     over tiles.cu: no lane computes addresses of what is loaded, odd lines cost no more than
  *          even ones, and factors of the next chain arrive while this one is multiplied. What lies
@@ -165,7 +164,7 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
   MMCI_DYNAMIC_SHARED(memory);
   const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   mmci_counted_gate *gates = reinterpret_cast<mmci_counted_gate *>(memory + warp * e.warp_bytes);
-  float *slots = reinterpret_cast<float *>(gates + SLOTS), *places = slots + SLOTS * e.slot;
+  float *slots = reinterpret_cast<float *>(gates + SLOTS), *places = slots + e.places;
   if (lane < SLOTS) gates[lane].open(WORD == 4 ? 1 : 1 + ENDS);
   __syncwarp();
   mmci_follow_previous();

@@ -1,5 +1,5 @@
 /* h200.h: constants of model.h for the H200, in microseconds, fitted by bench/fit_facts.py to
- * 5063 chains on one machine (cuBLAS 13.1); those of rings.cu to 1320 batches of chains and of
+ * 5063 chains on one machine (cuBLAS 13.1); those of rings.cu to 3564 batches of chains and of
  * single products, those of sides.cu to 2738 batches of chains and those of lanes.cu to 2529, those
  * of packs.cu and tensor.cu to 4468 chains of another run, and those of cuBLAS's matrices of f64
  * and c128 to these and 6365 more. */
@@ -56,13 +56,13 @@ static const mmci_cuda_model KIND_H200 = {
                                .more_waves = 1.488,
                                .delay = {0.0005351, 0.06647, 0.005879, 0.002745, 0.004803, 0.04152},
                                .busy = {0.02951, 7.908e-05, 0.0006468, 1e-08, 0.0009448, 0.003894}},
-                     .rings = {.error = 0.271,
+                     .rings = {.error = 0.241,
                                .bytes = 3.4e+06,
                                .launch = 1,
-                               .more_waves = 1.349,
-                               .delay = {1.257, 0.9282, 0, 0.001182, 0.001328, 0.02712},
-                               .busy = {0.03678, 0.03099, 0.001366, 0.0002289, 0.0002916,
-                                        0.0008491}},
+                               .more_waves = 0.955,
+                               .delay = {1.467, 0.8087, 0.01922, 0.0008486, 0.0005329, 0.04163},
+                               .busy = {0.03305, 0.03363, 0.0008373, 0.000162, 0.0002156,
+                                        0.003207}},
                      .sides = {.error = 0.151,
                                .bytes = 3.563e+06,
                                .launch = 1,
