@@ -1,15 +1,16 @@
 /* rings.cu: batches of chains of small factors in f32, any tree: a warp takes one chain after the
  * other, and its factors arrive by bulk copies, each as a whole, while it multiplies those before.
  *
- * Layout   factors and the result without gaps. A warp has two slots for factors, which it takes in
- *          turn; they lie there as they are stored, at their address modulo 16 bytes. Behind them
- * it has places for intermediates, whose rows are an odd number of 16-byte words long Launch   a
- * block a multiprocessor, of as many warps as shared memory holds; a warp strides over the batch
+ * Layout   factors and the result without gaps. A warp has two slots for factors, which it takes
+ *          in turn; they lie there as they are stored, at their address modulo 16 bytes. Places for
+ *          intermediates, whose rows are an odd number of 16-byte words long, lie behind them
+ * Launch   a block a multiprocessor, of as many warps as take the least time; a warp strides over
+ *          the batch
  * Traffic  each factor is read once, the result is written once
  * Idea     over tiles.cu: no lane computes addresses of what is loaded, odd lines cost no more than
  *          even ones, and factors of the next chain arrive while this one is multiplied. What lies
  *          beside a matrix in the warp's memory is multiplied too, but only into sums that nobody
- *          stores
+ *          stores. A product that would fill little of a large tile goes by small ones
  */
 #include "device/cuda/group/bulk_copies.cuh"
 
