@@ -39,6 +39,7 @@ static const mmci_device_async *async;
 static mmci_queue *queue;
 static mmci_event *begin, *end;
 static mmci_group_limits limits;
+static const mmci_cuda_model *model;
 static char *memory;
 static uint64_t random_state;
 
@@ -88,6 +89,7 @@ static void open_device(void) {
           &(mmci_error){.status = MMC_E_DEVICE, .text = "cudaGetDeviceProperties failed"});
   limits = mmci_group_limits_of(properties.multiProcessorCount, properties.sharedMemPerBlockOptin,
                                 properties.major);
+  model = mmci_cuda_model_of(properties.name);
 }
 
 static void put_number(mmc_dtype dtype, double value, void *pattern, size_t index) {
@@ -299,7 +301,8 @@ static void print_group_counts(const mmci_group *group, const char *kernel) {
   } else if (strcmp(kernel, "chain in tiles") == 0 && mmci_tiles_plan(group, &tiles)) {
     c = mmci_cuda_model_tiles_counts(&limits, group, &tiles);
     print_model_counts(&c);
-  } else if (strcmp(kernel, "chain in rings") == 0 && mmci_rings_plan(&limits, group, 4, &rings)) {
+  } else if (strcmp(kernel, "chain in rings") == 0 &&
+             mmci_cuda_model_plan_rings(model, &limits, group, 4, &rings)) {
     c = mmci_cuda_model_rings_counts(&limits, group, &rings);
     print_model_counts(&c);
   } else if (strcmp(kernel, "chain by tensor cores") == 0 &&

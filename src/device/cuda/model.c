@@ -419,13 +419,24 @@ double mmci_cuda_model_tiles_us(const mmci_cuda_model *model, const mmci_group_l
 double mmci_cuda_model_rings_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                                 const mmci_group *chain, const mmci_rings *rings) {
   const mmci_model_counts c = mmci_cuda_model_rings_counts(limits, chain, rings);
-  /* Lanes read rows of A: where these are multiples of the memory's 32 banks, they wait. Of twelve
-   * batches of one such product half took 1.74 times what is counted, of 228 others 0.88 times. */
-  enum { BANKS = 32 };
-  static const double WAITING = 1.75;
-  const bool waits = chain->count == 1 && chain->products[0].k % BANKS == 0;
-  return (waits ? WAITING : 1) *
-         counted_us(&model->dtypes[chain->dtype].rings, &c, limits, (double)chain->batch);
+  return counted_us(&model->dtypes[chain->dtype].rings, &c, limits, (double)chain->batch);
+}
+
+bool mmci_cuda_model_plan_rings(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                const mmci_group *chain, int word, mmci_rings *out) {
+  double least = (double)NAN;
+  bool found = false;
+  mmci_rings_size size;
+  for (int i = 0; mmci_rings_size_of(i, &size); i++) {
+    mmci_rings rings;
+    if (!mmci_rings_plan(limits, chain, word, i, &rings)) continue;
+    const double us = mmci_cuda_model_rings_us(model, limits, chain, &rings);
+    if (found && !(us < least)) continue;
+    found = true;
+    least = us;
+    *out = rings;
+  }
+  return found;
 }
 
 const mmci_model_general *mmci_cuda_model_sides(const mmci_cuda_model *model,

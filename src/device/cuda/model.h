@@ -114,6 +114,10 @@ double mmci_cuda_model_tiles_us(const mmci_cuda_model *model, const mmci_group_l
                                 const mmci_group *chain, const mmci_tiles *tiles);
 double mmci_cuda_model_rings_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                                 const mmci_group *chain, const mmci_rings *rings);
+/* Lays the chain out for rings.cu, by words of at most so many elements, so that the least time is
+ * predicted; returns false when the kernel does not take it. */
+bool mmci_cuda_model_plan_rings(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                const mmci_group *chain, int word, mmci_rings *out);
 double mmci_cuda_model_sides_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                                 const mmci_group *chain, const mmci_sides *sides);
 /* Returns the constants of a kernel of sides.cu or lanes.cu. */

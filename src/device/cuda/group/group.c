@@ -233,25 +233,6 @@ static void consider(const mmci_cuda_model *model, const mmci_group *chain, kind
     kernel->kind = before;
 }
 
-/* Lays the chain out for rings.cu, by words of at most so many elements, so that the least time is
- * predicted. */
-static bool plan_rings(const mmci_cuda_model *model, const mmci_group_limits *limits,
-                       const mmci_group *chain, int word, mmci_rings *out) {
-  double least = (double)NAN;
-  bool found = false;
-  mmci_rings_size size;
-  for (int i = 0; mmci_rings_size_of(i, &size); i++) {
-    mmci_rings rings;
-    if (!mmci_rings_plan(limits, chain, word, i, &rings)) continue;
-    const double us = mmci_cuda_model_rings_us(model, limits, chain, &rings);
-    if (found && !(us < least)) continue;
-    found = true;
-    least = us;
-    *out = rings;
-  }
-  return found;
-}
-
 /* Says whether rings.cu takes addresses that are not aligned, too. */
 static bool takes_any_rings(const mmci_group *chain, const mmci_group_kernel *kernel) {
   mmci_rings_size size;
@@ -265,7 +246,7 @@ static bool takes_any_rings(const mmci_group *chain, const mmci_group_kernel *ke
 static bool may_be_rings(const mmci_cuda_model *model, const mmci_group *chain,
                          mmci_group_kernel *kernel) {
   return takes_any_rings(chain, kernel) &&
-         plan_rings(model, &kernel->limits, chain, RINGS_WORD, &kernel->rings);
+         mmci_cuda_model_plan_rings(model, &kernel->limits, chain, RINGS_WORD, &kernel->rings);
 }
 
 static mmci_sides_way way_of(const mmci_sides *sides) {
@@ -591,7 +572,7 @@ static mmc_status prepare_kind(mmci_group_kernel *kernel, kind kind, const mmci_
       status = mmci_tiles_prepare(&kernel->tiles, error);
       break;
     case RINGS:
-      (void)plan_rings(model, &kernel->limits, chain, 1, &kernel->any_rings);
+      (void)mmci_cuda_model_plan_rings(model, &kernel->limits, chain, 1, &kernel->any_rings);
       status = mmci_rings_prepare(&kernel->rings, error);
       if (status == MMC_OK) status = mmci_rings_prepare(&kernel->any_rings, error);
       break;

@@ -304,7 +304,7 @@ static bool is_by_less(int number, int word) {
 
 bool mmci_rings_plan(const mmci_group_limits *limits, const mmci_group *chain, int word, int number,
                      mmci_rings *out) {
-  if (!is_taken(limits, chain)) return false;
+  if (SIZES[number].word > word || !is_taken(limits, chain)) return false;
   word = word_of(chain, word);
   return SIZES[number].word <= word && !is_by_less(number, word) &&
          lay_out(limits, chain, number, out);
