@@ -282,7 +282,7 @@ typedef struct mmci_rings {
   mmci_rings_product products[MMCI_RINGS_FACTORS - 1];
   void *c;
   int64_t ldc, c_stride, batch;
-  uint32_t slot, places;         /* elements of the first slot, and of both */
+  uint32_t slot, places;         /* elements of the first slot, and before the places */
   uint32_t warp_bytes;           /* bytes of a warp's memory */
   uint8_t n, count, size, warps; /* size: one of those that rings.cu has, by number */
 } mmci_rings;
@@ -306,9 +306,9 @@ int64_t mmci_rings_tiles(const mmci_rings_tile *tile, int64_t m, int64_t n);
  * are in the same banks as others. */
 double mmci_rings_reads(const mmci_rings_size *size, const mmci_rings_product *p);
 
-/* Lays the chain out by tiles of size number `size` and words of at most so many elements; returns
- * false when the kernel does not take it so, or the same tiles take larger words. */
-bool mmci_rings_plan(const mmci_group_limits *limits, const mmci_group *chain, int word, int size,
+/* Lays the chain out by tiles of a size, by its number, and words of at most so many elements;
+ * returns false when the kernel does not take it so, or the same tiles take larger words. */
+bool mmci_rings_plan(const mmci_group_limits *limits, const mmci_group *chain, int word, int number,
                      mmci_rings *out);
 /* Sets the addresses of operands and result; returns false when they are no whole words. */
 bool mmci_rings_bind(mmci_rings *rings, const void *const *operands, void *c);

@@ -260,7 +260,8 @@ static uint32_t elements_of(const mmci_rings_size *size, const mmci_rings *rings
 
 /* Returns how many warps of a multiprocessor, of so many at most, take the least time. A turn of
  * all warps takes as long as those of a scheduler multiply one after the other, and as a chain
- * waits: as long as six multiply, by the times of some 200 batches by other numbers of warps. */
+ * waits. That is as long as one to six multiply: any of these tells the faster one of two numbers
+ * of warps alike, by 302 batches that were measured by both, to 1.002 times its time. */
 static int64_t warps_of(const mmci_group_limits *limits, int64_t batch, int64_t most) {
   const int64_t chains = (batch - 1) / limits->multiprocessors + 1, waits = 6;
   int64_t best = 1, least = INT64_MAX;
