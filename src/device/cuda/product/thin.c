@@ -23,6 +23,14 @@ typedef struct thin {
   shape matrix, across, along;
   double most_of_one; /* terms of a product of one element */
   double over_words;  /* over, of matrices whose lines are multiples of 16 bytes */
+  /* Matrices of more rows than slow_rows are slow by cuBLAS, whatever their terms; 0 for none. Of
+   * c128 it has one kernel for up to 16 rows and 39 terms, which takes 1.4 to 3.3 us; others it
+   * splits along their terms into as many parts as multiprocessors are free, however few terms
+   * there are, and takes 2.9 to 25 us where thin.cu takes 1.9 to 5.4: of 6858 products of up to 128
+   * columns, with any ops, one was not faster by thin.cu, and it was 4.6 times as fast in the
+   * geomean. Wider ones it does not split; up to work_of_wide terms thin.cu is 1.2 times as fast.
+   */
+  double slow_rows, slow_cols, work_of_wide;
 } thin;
 
 static const thin THIN[] = {
@@ -41,11 +49,14 @@ static const thin THIN[] = {
                  {0, 0, 1600, 1024, 650e3, 2, 0.25, 2e-6, 0},
                  8192,
                  0},
-    [MMC_C128] = {{8, 16, 4096, 1024, 64e3, 0, 1.61, 3.97e-5, 0},
+    [MMC_C128] = {{39, 39, 4096, 1024, 64e3, 0, 1.61, 3.97e-5, 0},
                   {0, 0, 512, 1024, 64e3, 1.63, 0.272, 2.47e-5, 2e-4},
                   {0, 0, 4096, 1024, 400e3, 1.6, 0.6, 1e-6, 0},
                   4096,
-                  0},
+                  0,
+                  16,
+                  128,
+                  16e3},
     [MMC_F16] = {{128, 128, 4096, 1024, 60e3, 1.53, 0.436, 1.26e-5, 3.06e-4},
                  {8, 8, 600, 1024, 30e3, 2.2, 0.15, 1e-5, 0},
                  {0, 0, 0, 0, 0, 1.68, 0.16, 3.07e-4, 0},
@@ -85,9 +96,11 @@ bool mmci_thin_pays(const mmci_gemm *gemm) {
   if (x == NULL) return false;
   if (gemm->m == 1 && gemm->n == 1) return k <= x->most_of_one;
   const shape *s = shape_of(x, gemm);
-  const double over = tiles <= FEW_TILES ? s->over_few : s->over;
+  const bool is_slow = x->slow_rows > 0 && (double)gemm->m > x->slow_rows && gemm->n > 1,
+             is_wide = is_slow && (double)gemm->n > x->slow_cols;
+  const double over = is_slow ? 1 : tiles <= FEW_TILES ? s->over_few : s->over;
   return k > (has_whole_words(gemm) ? fmax(over, x->over_words) : over) && k <= s->most &&
-         tiles <= s->tiles && tiles * k <= s->work;
+         tiles <= s->tiles && tiles * k <= (is_wide ? x->work_of_wide : s->work);
 }
 
 double mmci_thin_us(const mmci_gemm *gemm) {
