@@ -26,6 +26,7 @@ SINGLE, SPINES, SQUARES = "chain alone", "chain in spines", "chain of equal squa
 LEAST, MOST = 1e-8, 1e10
 HANDED_US = 3.5e-5  # of model.c
 MANY, MANY_EACH, MANY_OF = 1 << 21, 32, ("f64", "c128")  # of model.h, and what cuBLAS has other kernels for
+FEW_ROWS, FEW_COLS = 4, 128  # of model.h
 
 
 def descend(loss, start, bounds, halvings=9):
@@ -72,6 +73,9 @@ class Products(Part):
     def __init__(self, dtype, rows, name, flops, _):
         self.m, self.k, self.n, self.batch, self.us = np.array(rows, float).T
         self.vector, self.real = name == "vector", dtype[0] != "c"
+        # Of few rows cuBLAS has several kernels, and which one it takes is not known: where it is the
+        # fastest one, no other way may be taken.
+        self.over = 2 if name == "few_rows" else 1
         self.traffic = (self.m * self.k + self.k * self.n + self.m * self.n) * self.batch * BYTES[dtype]
         self.flops_us = 2 * self.m * self.k * self.n * self.batch * (1 if self.real else 4) / flops
         self.weights = np.where(self.batch == 1, 1.5, 1.0)
@@ -89,6 +93,12 @@ class Products(Part):
         out[3::3, 0] = 3e-4
         out[4:, 0] = np.maximum(out[4:, 0], 3e-7)
         return out
+
+    def fit(self):
+        def loss(c):
+            off = np.log(self.predict(c) / self.us)
+            return np.mean(self.weights * np.where(off > 0, self.over * off, -off)**self.power)
+        return descend(loss, np.array(self.start), self.bounds())
 
     def tiles(self, c):
         if self.vector:
@@ -276,9 +286,11 @@ def product_class(dtype, row):
     m, k, n, batch = row[:4]
     if m == 1 or n == 1:
         return "vector"
+    is_many = batch > 1 and m * k * n >= MANY_EACH and m * k * n * batch >= MANY
     if dtype in MANY_OF:
-        is_many = batch > 1 and m * k * n >= MANY_EACH and m * k * n * batch >= MANY
         return "many" if is_many else "matrix"
+    if dtype == "f32" and is_many and m <= FEW_ROWS and n <= FEW_COLS:
+        return "few_rows"
     word = 16 // BYTES[dtype]
     if word > 1 and k % word == 0 and n % word == 0:
         return "whole_words"
@@ -302,7 +314,7 @@ def parts_of(dtype, lines):
             alone = kernel == SINGLE and line["batch"] > 1
             if kernel in line["groups"] and not alone:
                 parts.setdefault(name, (part, []))[1].append(line)
-    order = ["vector", "matrix", "whole_words", "pairs", "many", *GROUPS]
+    order = ["vector", "matrix", "whole_words", "pairs", "many", "few_rows", *GROUPS]
     return {name: parts[name] for name in order if name in parts}
 
 
@@ -310,7 +322,7 @@ def constants_of(header, dtype, name):
     """Returns the constants of a part in a header, or None."""
     block = re.search(r"\[MMC_%s\] =(.*?)(?=\[MMC_|#endif)" % dtype.upper(), header, re.S)
     text = block and re.search(
-        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|pairs|many|general|packs|tensor|tiled|rings|sides|by_lane|by_strip|single|spines|squares) =|$)" % name,
+        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|pairs|many|few_rows|general|packs|tensor|tiled|rings|sides|by_lane|by_strip|single|spines|squares) =|$)" % name,
         block[1], re.S)
     return text and np.array(re.findall(r"(?<![\w.])\d+\.?\d*(?:e[+-]?\d+)?",
                                         re.sub(r"\.error = [^,]*", "", text[1])), float)

@@ -10,6 +10,8 @@ enum {
   MMCI_MODEL_TILES = 4,
   MMCI_MODEL_MANY = 1 << 21, /* multiplications of a batch at least */
   MMCI_MODEL_MANY_EACH = 32, /* and of each of its products */
+  MMCI_MODEL_FEW_ROWS = 4,   /* rows at most of a product of few rows */
+  MMCI_MODEL_FEW_COLS = 128, /* and columns */
 };
 
 /* A product takes launch + term k + the square root of (tiles^2 + traffic^2). traffic is one
@@ -50,8 +52,9 @@ typedef struct mmci_model_dtype {
   /* vector is for one row or column, whole_words for matrices whose lines are multiples of 16
    * bytes, pairs for elements of two bytes whose lines are multiples of four, many for batches of
    * MMCI_MODEL_MANY multiplications and more, for which cuBLAS has other kernels in double
-   * precision. A launch of 0 means as matrix. */
-  mmci_model_products vector, matrix, whole_words, pairs, many;
+   * precision, few_rows for such batches of products of few rows, for which it has others in f32. A
+   * launch of 0 means as matrix. */
+  mmci_model_products vector, matrix, whole_words, pairs, many, few_rows;
   mmci_model_general general, packs, tensor; /* tensor: f16 and bf16 */
   mmci_model_general tiled;                  /* groups by tiles.cu, f32 */
   mmci_model_general rings;                  /* f32 */
