@@ -20,6 +20,8 @@ typedef struct call {
   int64_t *dims;
   int64_t *same; /* each factor's first one that is the same array, when repeats */
   bool repeats;
+  mmc_op *ops; /* of the factors, when has_ops: those that are conjugated lazily lie transposed */
+  bool has_ops;
   int64_t *seen; /* the different factors, by address: 2^seen_bits places, at least half are -1 */
   int seen_bits;
   int acquired;     /* views that hold something */
@@ -108,7 +110,7 @@ static bool is_same(const call *c, int64_t i, int64_t j) {
   const mmcp_view *a = &c->views[i], *b = &c->views[j];
   const mmc_matrix *x = &c->matrices[i], *y = &c->matrices[j];
   if (a->data != b->data || a->ndim != b->ndim || x->rows != y->rows || x->cols != y->cols ||
-      x->ld != y->ld || x->layout != y->layout)
+      x->ld != y->ld || x->layout != y->layout || a->is_conj != b->is_conj)
     return false;
   for (int d = 0; d < a->ndim; d++)
     if (a->shape[d] != b->shape[d] || mmcp_view_stride(a, d) != mmcp_view_stride(b, d))
@@ -151,12 +153,42 @@ static void find_same(call *c) {
   }
 }
 
+/* Whether the conjugate of a matrix is the conjugated transposed of one that lies without gaps
+ * between the elements of its rows. */
+static bool is_adjoint(const mmc_matrix *x) {
+  return x->layout == MMC_COL_MAJOR || x->rows <= 1 || x->cols <= 1;
+}
+
+/* Has PyTorch conjugate factor i, unless that was done for an earlier one, and reads that instead:
+ * a call whose factor is new each time is not worth keeping. */
+static int resolve_conjugate(call *c, int64_t i, PyObject *const *items) {
+  int64_t first = 0;
+  while (items[first] != items[i]) first++;
+  PyObject *plain = first < i ? Py_NewRef(c->views[first].owner)
+                              : PyObject_CallMethod(items[i], "resolve_conj", NULL);
+  if (plain == NULL) return -1;
+  mmcp_view_release(&c->views[i]);
+  int got = mmcp_view_acquire(plain, MMCP_READ, &c->views[i]);
+  Py_DECREF(plain);
+  c->asked = NULL;
+  return got == 1 ? read_factor(c, i) : got;
+}
+
+static int acquire_factor(call *c, int64_t i, PyObject *const *items, mmcp_want want) {
+  int got = mmcp_view_acquire(items[i], want, &c->views[c->acquired++]);
+  if (got == 1) got = read_factor(c, i);
+  if (got == 1 && c->views[i].is_conj && !is_adjoint(&c->matrices[i]))
+    got = resolve_conjugate(c, i, items);
+  c->ops[i] = got == 1 && c->views[i].is_conj ? MMC_OP_H : MMC_OP_N;
+  c->has_ops = c->has_ops || c->ops[i] != MMC_OP_N;
+  return got;
+}
+
 static int acquire_factors(call *c, PyObject *const *items, mmcp_want want) {
   c->row = c->column = true;
   c->stack_count = 1;
   for (int64_t i = 0; i < c->n; i++) {
-    int got = mmcp_view_acquire(items[i], want, &c->views[c->acquired++]);
-    if (got == 1) got = read_factor(c, i);
+    int got = acquire_factor(c, i, items, want);
     if (got != 1) return got;
   }
   for (int64_t i = 0; i < c->n; i++)
@@ -239,7 +271,7 @@ static int64_t stride_of_rows(const call *c) {
  * rows follow each other. The order of a reproducible one may not depend on how many there are. */
 static bool may_be_rows(const call *c, PyObject *precision) {
   if (c->is_chain || c->n < 2 || c->stack_count < 2 || c->exponents != NULL || !c->row ||
-      c->matrices[0].rows == 0 || stack_ndim(c, 0) != c->stack_ndim ||
+      c->has_ops || c->matrices[0].rows == 0 || stack_ndim(c, 0) != c->stack_ndim ||
       memcmp(c->views[0].shape, c->stack_shape, (size_t)c->stack_ndim * sizeof *c->stack_shape) !=
           0)
     return false;
@@ -268,6 +300,7 @@ static mmcp_problem problem_of(const call *c) {
                         .dims = c->dims,
                         .batch = c->stack_count,
                         .same = c->repeats ? c->same : NULL,
+                        .ops = c->has_ops ? c->ops : NULL,
                         .modulus = c->modulus,
                         .checked = c->checked,
                         .semiring = c->semiring,
@@ -290,8 +323,8 @@ static void turn_matrix(mmc_matrix *x) {
   x->layout = x->layout == MMC_ROW_MAJOR ? MMC_COL_MAJOR : MMC_ROW_MAJOR;
 }
 
-/* The plan given by the caller, or for a stack what it gives for as many chains, when that is for
- * these arrays. */
+/* The plan given by the caller, or for a stack or conjugated factors what it gives for such chains,
+ * when that is for these arrays. */
 static int fit_plan(call *c, mmcp_plan *given, mmcp_plan **out) {
   if (mmc_chain_length(given->chain) != c->n || mmc_chain_dtype(given->chain) != c->dtype) return 0;
   if (find_dims(c) != 1) return 0;
@@ -300,7 +333,8 @@ static int fit_plan(call *c, mmcp_plan *given, mmcp_plan **out) {
       may_be_rows(c, given->precision) && c->dims[0] * c->stack_count == dims[0])
     make_rows(c);
   if (memcmp(c->dims, dims, (size_t)(c->n + 1) * sizeof *c->dims) != 0) return 0;
-  bool stacks = mmc_chain_batch(given->chain) == 1 && c->stack_count != 1;
+  const bool is_single = mmc_chain_batch(given->chain) == 1,
+             stacks = is_single && c->stack_count != 1;
   int64_t structured = 0;
   mmc_chain_inverses(given->chain, &structured);
   for (int64_t i = 0; i < c->n; i++) {
@@ -308,10 +342,12 @@ static int fit_plan(call *c, mmcp_plan *given, mmcp_plan **out) {
         mmc_chain_ops(given->chain)[i] != MMC_OP_N || mmc_chain_traits(given->chain, i) != 0;
     if (mmc_chain_ops(given->chain)[i] != MMC_OP_N) turn_matrix(&c->matrices[i]);
   }
-  if (structured != 0 && (stacks || c->is_chain)) return 0; /* a plan for so many says so itself */
+  /* A plan for so many says so itself. */
+  if (structured != 0 && (stacks || c->is_chain || c->has_ops)) return 0;
   if (!stacks && mmc_chain_batch(given->chain) != c->stack_count) return 0;
-  mmcp_plan *plan =
-      stacks ? mmcp_plan_stacked(given, c->stack_count) : (mmcp_plan *)Py_NewRef((PyObject *)given);
+  mmcp_plan *plan = stacks || c->has_ops
+                        ? mmcp_plan_stacked(given, c->stack_count, c->has_ops ? c->ops : NULL)
+                        : (mmcp_plan *)Py_NewRef((PyObject *)given);
   int fits = plan != NULL && mmcp_plan_ensure(plan) == 0 ? runs_beside_arrays(c, plan) : -1;
   if (fits == 1) *out = (mmcp_plan *)Py_NewRef((PyObject *)plan);
   Py_XDECREF(plan);
@@ -642,6 +678,8 @@ static int run_chain(call *c, mmcp_plan *plan) {
 
 static int run_plan(call *c, mmcp_plan *plan) {
   if (c->is_chain) return run_chain(c, plan);
+  for (int64_t i = 0; c->has_ops && i < c->n; i++)
+    if (c->ops[i] != MMC_OP_N) turn_matrix(&c->matrices[i]);
   bool spreads = c->stack_ndim > 0 && c->together == 1;
   if (spreads && !spread_all(c)) {
     free_addresses(c);
@@ -688,8 +726,8 @@ static int multiply_arrays(call *c, PyObject *const *items, PyObject *const *arg
   if (args[RULE] != NULL && read_rule(c, args[RULE]) < 0) return -1;
   if (args[EXPONENTS] != NULL && hold_exponents(c, args[EXPONENTS], exponents) < 0) return -1;
   mmcp_plan *plan = NULL;
-  int done =
-      c->is_chain ? read_chain(c) : acquire_factors(c, items, bf16 ? MMCP_READ_BF16 : MMCP_READ);
+  int done = c->is_chain ? read_chain(c)
+                         : acquire_factors(c, items, bf16 ? MMCP_READ_BF16 : MMCP_READ_CONJ);
   if (done == 1) {
     int cast = is_autocast(c, args[PLAN]);
     done = cast < 0 ? -1 : !cast;
@@ -724,6 +762,7 @@ typedef struct few {
   mmcp_view views[FEW + 1];
   mmc_matrix matrices[FEW + 1];
   int64_t dims[FEW + 1], same[FEW], seen[1 << FEW_BITS];
+  mmc_op ops[FEW];
 } few;
 
 /* Gives the call room for n factors, in `room` or in *block, which call_close() frees. Returns
@@ -733,7 +772,7 @@ static bool make_room(call *c, Py_ssize_t n, bool is_chain, few *room, char **bl
   c->is_chain = is_chain;
   c->acquired = c->stack_ndim = 0;
   c->together = 1;
-  c->on_stream = c->checked = false;
+  c->on_stream = c->checked = c->has_ops = false;
   c->modulus = 0;
   c->semiring = MMC_PLUS_TIMES;
   c->exponents = NULL;
@@ -743,6 +782,7 @@ static bool make_room(call *c, Py_ssize_t n, bool is_chain, few *room, char **bl
   c->dims = room->dims;
   c->same = room->same;
   c->seen = room->seen;
+  c->ops = room->ops;
   c->seen_bits = FEW_BITS;
   c->result = &c->views[is_chain ? 1 : n];
   *block = NULL;
@@ -751,7 +791,7 @@ static bool make_room(call *c, Py_ssize_t n, bool is_chain, few *room, char **bl
   while ((size_t)n > (size_t)1 << (c->seen_bits - 1)) c->seen_bits++;
   const size_t views = is_chain ? 2 : count, seen = is_chain ? 0 : (size_t)1 << c->seen_bits;
   *block = malloc(views * sizeof *c->views + count * (sizeof *c->matrices + 2 * sizeof *c->dims) +
-                  seen * sizeof *c->seen);
+                  seen * sizeof *c->seen + (size_t)n * sizeof *c->ops);
   if (*block == NULL) return false;
   c->views = (mmcp_view *)(void *)*block;
   c->result = &c->views[views - 1];
@@ -759,6 +799,7 @@ static bool make_room(call *c, Py_ssize_t n, bool is_chain, few *room, char **bl
   c->dims = (int64_t *)(c->matrices + count);
   c->same = c->dims + count;
   c->seen = c->same + count;
+  c->ops = (mmc_op *)(c->seen + seen);
   return true;
 }
 

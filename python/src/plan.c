@@ -226,14 +226,14 @@ mmc_chain *mmcp_chain_new(const mmcp_problem *x) {
   options.checked = x->checked;
   options.semiring = x->semiring;
   mmc_status status =
-      mmc_chain_create_batch(mmcp.context, x->dtype, x->n, x->dims, NULL, &options, &chain);
+      mmc_chain_create_batch(mmcp.context, x->dtype, x->n, x->dims, x->ops, &options, &chain);
   if (status == MMC_OK) return chain;
   mmcp_raise(status);
   return NULL;
 }
 
-/* Returns a batch of such chains, or NULL with an exception set. */
-static mmc_chain *chain_stacked(const mmc_chain *chain, int64_t batch) {
+/* Returns a batch of such chains with these ops, or NULL with an exception set. */
+static mmc_chain *chain_stacked(const mmc_chain *chain, int64_t batch, const mmc_op *ops) {
   int64_t n = mmc_chain_length(chain);
   int64_t *same = malloc((size_t)n * sizeof *same);
   if (same == NULL) return (mmc_chain *)PyErr_NoMemory();
@@ -243,6 +243,7 @@ static mmc_chain *chain_stacked(const mmc_chain *chain, int64_t batch) {
                           .dims = mmc_chain_dims(chain),
                           .batch = batch,
                           .same = same,
+                          .ops = ops,
                           .modulus = mmc_chain_modulus(chain),
                           .checked = mmc_chain_checked(chain),
                           .semiring = mmc_chain_semiring(chain)};
@@ -251,10 +252,17 @@ static mmc_chain *chain_stacked(const mmc_chain *chain, int64_t batch) {
   return stacked;
 }
 
-mmcp_plan *mmcp_plan_stacked(mmcp_plan *self, int64_t batch) {
-  if (self->stacked != NULL && mmc_chain_batch(self->stacked->chain) == batch)
+bool mmcp_has_ops(const mmcp_plan *plan, const mmc_op *ops) {
+  if (plan->has_ops != (ops != NULL)) return false;
+  return ops == NULL || memcmp(mmc_chain_ops(plan->chain), ops,
+                               (size_t)mmc_chain_length(plan->chain) * sizeof *ops) == 0;
+}
+
+mmcp_plan *mmcp_plan_stacked(mmcp_plan *self, int64_t batch, const mmc_op *ops) {
+  if (self->stacked != NULL && mmc_chain_batch(self->stacked->chain) == batch &&
+      mmcp_has_ops(self->stacked, ops))
     return (mmcp_plan *)Py_NewRef((PyObject *)self->stacked);
-  mmc_chain *chain = chain_stacked(self->chain, batch);
+  mmc_chain *chain = chain_stacked(self->chain, batch, ops);
   if (chain == NULL) return NULL;
   mmcp_plan *stacked = plan_new(&mmcp_plan_type, chain, self->objective, self->device,
                                 self->precision, self->solver, self->order);
@@ -262,6 +270,7 @@ mmcp_plan *mmcp_plan_stacked(mmcp_plan *self, int64_t batch) {
   stacked->memory_limit_bytes = self->memory_limit_bytes;
   stacked->max_slowdown = self->max_slowdown;
   stacked->location = self->location;
+  stacked->has_ops = ops != NULL;
   Py_XSETREF(self->stacked, (mmcp_plan *)Py_NewRef((PyObject *)stacked));
   return stacked;
 }
@@ -312,6 +321,7 @@ mmcp_plan *mmcp_plan_for_arrays(const mmcp_problem *x, const mmcp_options *optio
   plan->asked_device = Py_NewRef(options->device);
   plan->array_device = x->array_device;
   plan->repeats = x->same != NULL;
+  plan->has_ops = x->ops != NULL;
   plan->scaled = x->scaled;
   plan->location = x->array_device == MMCP_HOST ? MMC_HOST : MMC_DEVICE;
   if (mmcp_plan_ensure(plan) == 0) return plan;

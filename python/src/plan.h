@@ -12,12 +12,13 @@ typedef struct mmcp_plan {
   PyObject *asked_device; /* the device that the cache knows it by, or NULL */
   int array_device;       /* the arrays' device that the cache knows it by */
   bool repeats;           /* whether factors are the same, which the cache tells apart too */
+  bool has_ops;           /* whether factors have ops, as these */
   uint64_t memory_limit_bytes;
   double max_slowdown;   /* the most times the least seconds, as in mmc_plan_options */
   mmc_location location; /* where the arrays are, most likely */
   bool scaled;           /* as in mmc_plan_options */
 
-  struct mmcp_plan *stacked; /* the plan for the last stack, with the same options; or NULL */
+  struct mmcp_plan *stacked; /* the plan for the last stack or ops, same options; or NULL */
   /* Of a batch in the cache whose products are rows of one: the plan of that where it is predicted
    * to take less, or NULL, and whether it is known. */
   struct mmcp_plan *as_rows;
@@ -51,6 +52,7 @@ typedef struct mmcp_problem {
   const int64_t *dims;
   int64_t batch;
   const int64_t *same;
+  const mmc_op *ops; /* NULL: none */
   uint64_t modulus;
   bool checked;
   mmc_semiring semiring;
@@ -66,9 +68,12 @@ PyObject *mmcp_chain_text(const mmc_chain *chain);
  * with an exception set on failure. */
 int64_t *mmcp_read_dims(PyObject *sequence, int64_t *n);
 
-/* Returns a plan for a batch of chains by the options of one for a single chain, as a new
- * reference; NULL with an exception set on failure. */
-mmcp_plan *mmcp_plan_stacked(mmcp_plan *plan, int64_t batch);
+/* Returns a plan for a batch of chains with these ops, NULL for none, by the options of one for a
+ * single chain without, as a new reference; NULL with an exception set on failure. */
+mmcp_plan *mmcp_plan_stacked(mmcp_plan *plan, int64_t batch, const mmc_op *ops);
+
+/* Whether a plan that the cache or mmcp_plan_stacked() made is for these ops. */
+bool mmcp_has_ops(const mmcp_plan *plan, const mmc_op *ops);
 
 /* Writes the plan of one product, the problem, to *out as a new reference where it is predicted to
  * take less than plan, a batch of its rows; else NULL. Returns -1 with an exception set. */

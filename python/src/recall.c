@@ -13,6 +13,7 @@ typedef struct tensor {
   PyObject *reference; /* a weak one */
   void *data;
   int ndim;
+  bool is_conj;
   const int64_t *extents; /* its sizes, then its strides */
   mmcp_glance glance;     /* of what PyTorch has said last to be as it was */
 } tensor;
@@ -98,6 +99,7 @@ static bool keep_tensor(tensor *t, PyObject *object, const mmcp_view *view, int6
   t->object = object;
   t->data = view->data;
   t->ndim = view->ndim;
+  t->is_conj = view->is_conj;
   t->extents = *extents;
   memcpy(*extents, view->shape, ndim * sizeof **extents);
   memcpy(*extents + ndim, view->strides, ndim * sizeof **extents);
@@ -226,8 +228,8 @@ static kept *find(const mmcp_asked *x) {
   return NULL;
 }
 
-/* Whether a tensor lies where it did and is no more than its memory, as it was, by what PyTorch
- * says: 1, with the tensor in *now, 0, or -1 with an exception set. */
+/* Whether a tensor lies where it did and is no more than its memory, or than its conjugate, as it
+ * was, by what PyTorch says: 1, with the tensor in *now, 0, or -1 with an exception set. */
 static int is_said_to_be(const kept *call, const tensor *t, PyObject *object, dl_tensor *now) {
   if (call->exchange->borrow(object, now) != 0) {
     PyErr_Clear();
@@ -240,7 +242,7 @@ static int is_said_to_be(const kept *call, const tensor *t, PyObject *object, dl
       memcmp(now->shape, t->extents, bytes) != 0 ||
       memcmp(now->strides, t->extents + t->ndim, bytes) != 0)
     return 0;
-  return mmcp_is_plain(object, call->dtype);
+  return mmcp_is_plain(object, call->dtype, t->is_conj);
 }
 
 static int is_as_it_was(const kept *call, tensor *t, PyObject *object) {

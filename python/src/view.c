@@ -230,19 +230,24 @@ int mmcp_requires_grad(PyObject *object) {
   return kind_of(object, &k) ? requires_grad(&k, object) : -1;
 }
 
-/* PyTorch's tensors mean something else than their memory when they are lazily conjugated or
- * negated, and must not be read behind the back of autograd. Returns 1 when none of this is so. */
-static int is_plain(const kind *k, PyObject *object, mmc_dtype dtype) {
+/* PyTorch's tensors mean something else than their memory when they are lazily conjugated, which
+ * goes to *is_conj, or negated, and must not be read behind the back of autograd. Returns 1 when
+ * they are not negated and may be read. */
+static int is_readable(const kind *k, PyObject *object, mmc_dtype dtype, bool *is_conj) {
   bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
   int set = requires_grad(k, object);
   if (set == 0) set = ask(object, k->is_neg, mmcp.is_neg);
-  if (set == 0 && is_complex) set = ask(object, k->is_conj, mmcp.is_conj);
-  return set < 0 ? -1 : !set;
+  int conj = set == 0 && is_complex ? ask(object, k->is_conj, mmcp.is_conj) : 0;
+  *is_conj = conj == 1;
+  return set < 0 || conj < 0 ? -1 : !set;
 }
 
-int mmcp_is_plain(PyObject *object, mmc_dtype dtype) {
+int mmcp_is_plain(PyObject *object, mmc_dtype dtype, bool is_conj) {
   kind k;
-  return kind_of(object, &k) ? is_plain(&k, object, dtype) : -1;
+  bool conj;
+  if (!kind_of(object, &k)) return -1;
+  int readable = is_readable(&k, object, dtype, &conj);
+  return readable == 1 ? conj == is_conj : readable;
 }
 
 /* Whether elements have no memory, as PyTorch's zeros that it keeps lazily. */
@@ -265,7 +270,8 @@ static int acquire_exchanged(const kind *k, PyObject *object, mmcp_want want, mm
   out->owner = object;
   out->exchange = exchange;
   int got = read_tensor(&out->tensor, out);
-  return got == 1 && want != MMCP_READ_MEMORY ? is_plain(k, object, out->dtype) : got;
+  if (got == 1 && want != MMCP_READ_MEMORY) got = is_readable(k, object, out->dtype, &out->is_conj);
+  return got == 1 && out->is_conj && want != MMCP_READ_CONJ ? 0 : got;
 }
 
 /* Holds nothing. The rest is set when something is found: clearing all of it takes as long. */
@@ -274,13 +280,14 @@ static void clear(mmcp_view *view) {
   view->owner = NULL;
   view->managed = NULL;
   view->exchange = NULL;
-  view->read_only = view->is_numpy = false;
+  view->read_only = view->is_numpy = view->is_conj = false;
 }
 
 int mmcp_view_acquire(PyObject *object, mmcp_want want, mmcp_view *out) {
   clear(out);
   if ((PyObject *)Py_TYPE(object) == mmcp.ndarray) {
-    if (want == MMCP_READ && acquire_array(object, out)) return is_aligned(out);
+    const bool reads = want == MMCP_READ || want == MMCP_READ_CONJ;
+    if (reads && acquire_array(object, out)) return is_aligned(out);
     return acquire_buffer(object, want, out);
   }
   if (PyCapsule_CheckExact(object)) return acquire_capsule(object, want, out);

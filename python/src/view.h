@@ -16,6 +16,8 @@ typedef struct mmcp_view {
   mmc_dtype dtype;
   int device; /* MMCP_HOST, or the number of a CUDA device */
   bool read_only;
+  bool is_conj; /* a tensor of PyTorch that is the conjugate of its memory, where that is asked for
+                 */
   /* These say whose the array is: NumPy's, that of a library with exchange functions, or, when
    * neither is set, a capsule's. */
   bool is_numpy;
@@ -32,14 +34,15 @@ typedef struct mmcp_view {
 } mmcp_view;
 
 /* How an array is read. The memory of a tensor of PyTorch is read with MMCP_READ_MEMORY though it
- * requires a gradient, by who sees to that, and knows that it is not lazily conjugated or negated.
- */
+ * requires a gradient, by who sees to that, and knows that it is not lazily conjugated or negated;
+ * with MMCP_READ_CONJ also where it is lazily conjugated, by who looks at is_conj. */
 typedef enum mmcp_want {
   MMCP_READ,
   MMCP_WRITE,
   MMCP_READ_BF16,
   MMCP_WRITE_BF16,
-  MMCP_READ_MEMORY
+  MMCP_READ_MEMORY,
+  MMCP_READ_CONJ
 } mmcp_want;
 
 /* Sees how NumPy's arrays begin, so that views need no buffers of them. -1: an exception is set. */
@@ -63,10 +66,11 @@ int mmcp_device_number(const char *name);
 /* Returns the exchange functions of an object's type; NULL when it has none. */
 const dl_exchange *mmcp_exchange_of(PyObject *object);
 
-/* Whether a tensor wants a gradient; whether one of this dtype wants none and is neither conjugated
- * nor negated lazily, so that it is no more than its memory. -1 with an exception set. */
+/* Whether a tensor wants a gradient; whether one of this dtype wants none and is neither negated
+ * lazily nor, but where is_conj is so, conjugated, so that it is no more than its memory, or the
+ * conjugate. -1 with an exception set. */
 int mmcp_requires_grad(PyObject *object);
-int mmcp_is_plain(PyObject *object, mmc_dtype dtype);
+int mmcp_is_plain(PyObject *object, mmc_dtype dtype, bool is_conj);
 
 /* Whether torch.autocast may have products in other dtypes, which PyTorch's room sees to; -1 with
  * an exception set. */

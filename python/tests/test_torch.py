@@ -1,5 +1,7 @@
 """PyTorch tensors, where PyTorch is installed; on CUDA where a GPU and the module are."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -148,6 +150,50 @@ def test_lazy_conjugates_and_negatives(make):
         mmchain.multi_dot([negative, b.real, c.real]),
         [negative.resolve_neg(), b.real.contiguous(), c.real.contiguous()],
     )
+
+
+def _lazily(tensor, how):
+    """The matrices as a lazy conjugate of others that lie in some way."""
+    if how == "adjoint":
+        return tensor.mH.clone(memory_format=torch.contiguous_format).mH
+    if how == "conjugate":
+        return tensor.conj().resolve_conj().conj()
+    if how == "padded":
+        wide = torch.cat([tensor.mH, tensor.mH], -1)
+        return wide[..., : tensor.shape[-2]].mH
+    return tensor
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_conjugates_of_any_layout(rng, device, dtype):
+    """By plans, into out, of stacks, with factors that repeat; several times, as calls are kept."""
+    ways = ["plain", "adjoint", "conjugate", "padded"]
+    for _ in range(60):
+        count = int(rng.integers(2, 12)) if rng.random() < 0.2 else int(rng.integers(2, 5))
+        dims = rng.integers(1, 20, count + 1).tolist()
+        if rng.random() < 0.3:
+            dims = [dims[0]] * (count + 1)
+        stack = [(), (3,), (2, 2)][rng.integers(3)]
+        factors = []
+        for rows, cols in zip(dims, dims[1:]):
+            mine = stack if rng.random() < 0.8 else ()
+            plain = rng.standard_normal((2, *mine, rows, cols))
+            made = torch.tensor(plain[0] + 1j * plain[1], dtype=dtype, device=device)
+            factors.append(_lazily(made, ways[rng.integers(4)]))
+        if len(set(dims)) == 1:
+            factors = [factors[rng.integers(2)] for _ in factors[:-1]] + [factors[0].mH]
+        expected = functools.reduce(torch.matmul, [f.resolve_conj() for f in factors])
+        out, plan = torch.empty_like(expected), mmchain.plan(factors)
+        for _ in range(4):
+            for found in (
+                mmchain.multi_dot(factors),
+                mmchain.multi_dot(factors, out=out),
+                plan.execute(factors),
+            ):
+                assert not found.is_conj() and found.shape == expected.shape
+                scale = float(expected.abs().max())
+                limit = 1e-4 if dtype == torch.complex64 else 1e-12
+                assert float((found - expected).abs().max()) <= limit * scale
 
 
 def test_promotion_and_integers(make, device):
