@@ -1,6 +1,7 @@
 #include "run/actions.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/address.h"
@@ -13,6 +14,14 @@ static void destroy_group(mmci_group_action *group, const mmci_device_ops *ops) 
   if (group->kernel != NULL) ops->group_release(group->kernel);
   mmci_group_problem_destroy(&group->problem);
   free(group);
+}
+
+/* Returns the seconds of a group by one call as the device predicts it; NAN where it does not. */
+static double seconds_together(const mmci_actions *actions, const mmci_group *group) {
+  double error;
+  return actions->ops->group_seconds != NULL
+             ? actions->ops->group_seconds(actions->device, group, &error)
+             : (double)NAN;
 }
 
 static mmc_status create_group(const mmci_actions *actions, const mmci_plan_group *group,
@@ -28,6 +37,7 @@ static mmc_status create_group(const mmci_actions *actions, const mmci_plan_grou
     return status;
   }
   x->problem.group.batch = actions->batch;
+  x->expected_s = seconds_together(actions, &x->problem.group);
   *out = x;
   return MMC_OK;
 }
@@ -197,6 +207,52 @@ static mmc_status prepare_calls(mmci_actions *actions, mmci_action *x, const mmc
   return status;
 }
 
+/* Returns the form of a matrix of a group's chains, n operands and then results. */
+static mmci_form form_in_group(const mmci_group *chain, int32_t number) {
+  if (number < chain->n) return chain->forms[number];
+  const mmci_group_product *p = &chain->products[number - chain->n];
+  return (mmci_form){.ld = p->n > 0 ? p->n : 1, .stride = chain->batch > 1 ? p->m * p->n : 0};
+}
+
+/* Returns the seconds of a group's products one by one as the device predicts them; NAN where it
+ * does not. */
+static double seconds_apart(const mmci_actions *actions, const mmci_group *chain) {
+  mmci_facts facts;
+  actions->ops->facts(actions->device, chain->dtype, chain->precision, &facts);
+  if (facts.model.seconds == NULL) return (double)NAN;
+  double sum = 0;
+  for (int32_t i = 0; i < chain->count; i++) {
+    const mmci_group_product *p = &chain->products[i];
+    const bool is_last = i == chain->count - 1;
+    mmci_gemm gemm = {.dtype = chain->dtype,
+                      .precision = chain->precision,
+                      .rule = chain->rule,
+                      .m = p->m,
+                      .k = p->k,
+                      .n = p->n,
+                      .a = form_in_group(chain, p->left),
+                      .b = form_in_group(chain, p->right),
+                      .ldc = is_last ? chain->ldc : p->n,
+                      .c_stride = is_last            ? chain->c_stride
+                                  : chain->batch > 1 ? p->m * p->n
+                                                     : 0,
+                      .batch = chain->batch};
+    mmci_gemm_choose_sums(&gemm);
+    sum += facts.model.seconds(facts.model.user, &gemm);
+  }
+  return sum;
+}
+
+/* Says whether a group that was taken for matrices without gaps has a slower kernel for these, and
+ * its products take less one by one. */
+static bool is_slow_so(const mmci_actions *actions, const mmci_group_action *x) {
+  static const double MORE = 1.1;
+  const mmci_group *chain = &x->problem.group;
+  if (actions->takes_all || !(x->expected_s > 0)) return false;
+  const double together_s = seconds_together(actions, chain);
+  return together_s > MORE * x->expected_s && together_s > seconds_apart(actions, chain);
+}
+
 /* Prepares the call of a group unless that is done. */
 static mmc_status prepare_group(mmci_actions *actions, mmci_group_action *x, mmci_error *error) {
   const mmci_group *chain = &x->problem.group;
@@ -204,6 +260,10 @@ static mmc_status prepare_group(mmci_actions *actions, mmci_group_action *x, mmc
               x->transposed == x->problem.transposed;
   for (int32_t o = 0; o < chain->n && same; o++) same = same_form(&x->forms[o], &chain->forms[o]);
   if (same) return MMC_OK;
+  if (is_slow_so(actions, x)) {
+    actions->is_slow = true;
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "factors: products one by one take less");
+  }
   mmci_group_kernel *prepared;
   mmc_status status = actions->ops->group_prepare(actions->device, chain, &prepared, error);
   if (status != MMC_OK) return status;
@@ -559,5 +619,8 @@ mmc_status mmci_actions_expect(mmci_actions *actions, mmci_operand *operands, ch
   int64_t ld = dims[chain->n];
   mmci_target target = {.ld = ld > 0 ? ld : 1,
                         .stride = actions->batch > 1 ? mmci_elements(dims[0], dims[chain->n]) : 0};
-  return mmci_actions_bind(actions, operands, workspace, &target, error);
+  actions->takes_all = true;
+  const mmc_status status = mmci_actions_bind(actions, operands, workspace, &target, error);
+  actions->takes_all = false;
+  return status;
 }

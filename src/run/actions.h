@@ -42,6 +42,8 @@ typedef struct mmci_group_action {
   mmci_form *forms;
   int64_t ldc, c_stride;
   bool transposed;
+  double
+      expected_s; /* as the device predicts it for matrices without gaps; NAN where it does not */
 } mmci_group_action;
 
 /* One product as it is executed: by one call, by the calls of the step's recipe, or as part of a
@@ -73,8 +75,11 @@ typedef struct mmci_actions {
   int32_t count; /* how many groups there are, and steps outside groups */
   mmci_action *actions;
   void *padding_room; /* padding in the device's memory; NULL when there is none */
-  uint64_t replaced;  /* how many kernels with memory of their own made way for others; graphs
-                         captured before that must not be launched */
+  /* Groups that are slow as their matrices lie are refused, unless all is to be taken; is_slow says
+   * that one was. */
+  bool takes_all, is_slow;
+  uint64_t replaced; /* how many kernels with memory of their own made way for others; graphs
+                        captured before that must not be launched */
 } mmci_actions;
 
 mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops,
@@ -86,7 +91,8 @@ void mmci_actions_destroy(mmci_actions *actions);
 int mmci_actions_queues(const mmci_actions *actions);
 
 /* Points the actions at n operands, the workspace and the result, and prepares those that have
- * changed. Returns E_UNSUPPORTED, for groups when the plan has such, and what prepare does. */
+ * changed. Returns E_UNSUPPORTED, for groups when the plan has such, also where the device predicts
+ * that their products one by one take less as the matrices lie, and what prepare does. */
 mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands, char *workspace,
                              const mmci_target *target, mmci_error *error);
 

@@ -2,6 +2,8 @@
  * resident.c or, when it does not fit there, by batches.c and streamed.c. */
 #include "run/run.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/interrupt.h"
 #include "chain/copy.h"
@@ -20,9 +22,11 @@ struct mmci_run {
   mmci_device *device;
   mmci_precision precision;
   /* The run of the plan without groups, which takes over once the device refused a group as its
-   * matrices lay; then all other fields are empty. */
+   * matrices lay. Where it was only slow so, that goes for executions whose matrices lie as those
+   * that came last; else for all, and then all other fields are empty. */
   mmci_run *separate;
   mmci_plan separate_plan;
+  mmc_matrix *slow; /* n + 1 of them, the result last; NULL where separate is for all */
 
   mmci_resident *resident; /* one of three at most; without any, the device uses host memory */
   mmci_batches *batches;
@@ -117,16 +121,45 @@ static void stop_run(mmci_run *run) {
                     .device = run->device,
                     .precision = run->precision,
                     .separate = run->separate,
-                    .separate_plan = run->separate_plan};
+                    .separate_plan = run->separate_plan,
+                    .slow = run->slow};
 }
 
 /* Says whether a failed execution may work without groups. */
 static bool is_group_refused(const mmci_run *run, mmc_status status) {
-  return status == MMC_E_UNSUPPORTED && run->plan->group_count > 0 && run->separate == NULL;
+  return status == MMC_E_UNSUPPORTED && run->plan->group_count > 0;
 }
 
-/* Goes on without groups. What was enqueued must be done. When this fails, nothing has changed. */
-static mmc_status separate(mmci_run *run, mmci_error *error) {
+/* Says whether that was because a group is slow as its matrices lie, and forgets it. */
+static bool was_slow(mmci_run *run) {
+  const bool was = run->actions.is_slow || run->rest.is_slow;
+  run->actions.is_slow = run->rest.is_slow = false;
+  return was;
+}
+
+static void take_all(mmci_run *run, bool all) {
+  run->actions.takes_all = run->rest.takes_all = all;
+}
+
+static bool lies_alike(const mmc_matrix *x, const mmc_matrix *y) {
+  return x->ld == y->ld && x->layout == y->layout && x->location == y->location &&
+         x->stride == y->stride && x->addresses == NULL && y->addresses == NULL;
+}
+
+/* Says whether an execution is left to the run without groups. */
+static bool goes_separately(const mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out) {
+  if (run->separate == NULL) return false;
+  if (run->slow == NULL) return true;
+  if (factors == NULL || out == NULL) return false;
+  const int32_t n = run->plan->chain->n;
+  bool alike = lies_alike(&run->slow[n], out);
+  for (int32_t i = 0; i < n && alike; i++) alike = lies_alike(&run->slow[i], &factors[i]);
+  return alike;
+}
+
+/* Makes the run without groups unless there is one. When this fails, nothing has changed. */
+static mmc_status make_separate(mmci_run *run, mmci_error *error) {
+  if (run->separate != NULL) return MMC_OK;
   mmci_run *x = mmci_alloc_zeroed(1, sizeof *x);
   if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
   mmc_status status = mmci_plan_separate(run->plan, &run->separate_plan, error);
@@ -141,9 +174,36 @@ static mmc_status separate(mmci_run *run, mmci_error *error) {
     mmci_plan_separate_destroy(&run->separate_plan);
     return status;
   }
-  stop_run(run);
   run->separate = x;
   return MMC_OK;
+}
+
+/* Goes on without groups. What was enqueued must be done. When this fails, nothing has changed. */
+static mmc_status separate(mmci_run *run, mmci_error *error) {
+  mmc_status status = make_separate(run, error);
+  if (status != MMC_OK) return status;
+  free(run->slow);
+  run->slow = NULL;
+  stop_run(run);
+  return MMC_OK;
+}
+
+/* Leaves executions whose matrices lie as these to the run without groups. Returns false where
+ * there is no memory for it; then nothing has changed. */
+static bool separate_slow(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out) {
+  const size_t n = (size_t)run->plan->chain->n;
+  mmci_error ignored = {0};
+  mmc_matrix *slow = run->slow != NULL ? run->slow : mmci_alloc_array(n + 1, sizeof *slow);
+  if (slow == NULL) return false;
+  if (make_separate(run, &ignored) != MMC_OK) {
+    free(slow);
+    run->slow = NULL;
+    return false;
+  }
+  memcpy(slow, factors, n * sizeof *slow);
+  slow[n] = *out;
+  run->slow = slow;
+  return true;
 }
 
 mmc_status mmci_run_create(const mmci_plan *plan, const mmci_device_ops *ops, mmci_device *device,
@@ -166,6 +226,7 @@ void mmci_run_destroy(mmci_run *run) {
   stop_run(run);
   if (run->separate != NULL) stop_run(run->separate);
   free(run->separate);
+  free(run->slow);
   mmci_plan_separate_destroy(&run->separate_plan);
   free(run);
 }
@@ -325,9 +386,16 @@ static mmc_status enqueue(mmci_run *run, void *stream, const mmc_matrix *factors
 
 mmc_status mmci_run_execute(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
                             mmci_error *error) {
-  if (run->separate != NULL) return execute_run(run->separate, factors, out, error);
+  if (goes_separately(run, factors, out)) return execute_run(run->separate, factors, out, error);
   mmc_status status = execute_run(run, factors, out, error);
   if (!is_group_refused(run, status)) return status;
+  if (was_slow(run)) {
+    if (separate_slow(run, factors, out)) return execute_run(run->separate, factors, out, error);
+    take_all(run, true);
+    status = execute_run(run, factors, out, error);
+    take_all(run, false);
+    if (!is_group_refused(run, status)) return status;
+  }
   status = mmci_run_wait(run, error);
   if (status == MMC_OK) status = separate(run, error);
   return status == MMC_OK ? execute_run(run->separate, factors, out, error) : status;
@@ -342,12 +410,22 @@ mmc_status mmci_run_execute_scaled(mmci_run *run, const mmc_matrix *factors, con
 
 mmc_status mmci_run_enqueue(mmci_run *run, void *stream, const mmc_matrix *factors,
                             const mmc_matrix *out, mmci_error *error) {
-  if (run->separate != NULL) return enqueue(run->separate, stream, factors, out, error);
+  if (goes_separately(run, factors, out))
+    return enqueue(run->separate, stream, factors, out, error);
   mmc_status status = enqueue(run, stream, factors, out, error);
   if (!is_group_refused(run, status)) return status;
   /* A capture allows no taking of memory, so its caller has to execute once before. */
   const mmci_device_async *async = run->ops->async;
-  if (async != NULL && async->is_capturing(run->device, stream)) return status;
+  const bool is_capturing = async != NULL && async->is_capturing(run->device, stream);
+  if (was_slow(run)) {
+    if (!is_capturing && separate_slow(run, factors, out))
+      return enqueue(run->separate, stream, factors, out, error);
+    take_all(run, true);
+    status = enqueue(run, stream, factors, out, error);
+    take_all(run, false);
+    if (!is_group_refused(run, status)) return status;
+  }
+  if (is_capturing) return status;
   status = mmci_run_wait(run, error);
   if (status == MMC_OK) status = separate(run, error);
   return status == MMC_OK ? enqueue(run->separate, stream, factors, out, error) : status;
@@ -355,7 +433,10 @@ mmc_status mmci_run_enqueue(mmci_run *run, void *stream, const mmc_matrix *facto
 
 /* The other kinds of runs have waited already. */
 mmc_status mmci_run_wait(mmci_run *run, mmci_error *error) {
-  if (run->separate != NULL) return mmci_run_wait(run->separate, error);
+  if (run->separate != NULL) {
+    const mmc_status status = mmci_run_wait(run->separate, error);
+    if (status != MMC_OK || run->slow == NULL) return status;
+  }
   if (run->structured != NULL) return mmci_structured_run_wait(run->structured, error);
   return run->resident != NULL ? mmci_resident_wait(run->resident, error) : MMC_OK;
 }

@@ -23,6 +23,8 @@ enum { SETS = 3 };
 typedef struct bench {
   uint64_t seed, random;
   mmci_device *device; /* NULL: the host's */
+  bool tells;          /* whether the device tells seconds */
+  mmci_device_ops telling;
   plain_host host;
   mmci_plan plan;
   mmci_run *run;
@@ -39,8 +41,36 @@ static bench open_bench(uint64_t seed, bool on_host) {
   return b;
 }
 
+/* What a device says that takes long for groups of transposed matrices. */
+static double seconds_of_group(const mmci_device *device, const mmci_group *group, double *error) {
+  (void)device;
+  *error = 0;
+  bool turned = false;
+  for (int32_t o = 0; o < group->n; o++) turned = turned || group->forms[o].trans;
+  return turned ? 1 : 1e-9;
+}
+
+static double seconds_of_product(const void *user, const mmci_gemm *gemm) {
+  (void)user, (void)gemm;
+  return 1e-6;
+}
+
+static void tell_seconds(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
+                         mmci_facts *out) {
+  mmci_device_fake.facts(device, dtype, precision, out);
+  out->model.seconds = seconds_of_product;
+}
+
 static const mmci_device_ops *ops_of(bench *b) {
+  if (b->tells) return &b->telling;
   return b->device != NULL ? fake_ops(b->device) : &b->host.ops;
+}
+
+static void let_tell(bench *b) {
+  b->telling = *ops_of(b);
+  b->telling.group_seconds = seconds_of_group;
+  b->telling.facts = tell_seconds;
+  b->tells = true;
 }
 
 /* A plan of any kind, with groups. */
@@ -175,6 +205,7 @@ static void failures(void **state) {
     mmci_error error;
     make_plan(&b, round % 4 == 0);
     if (round % 2 == 0) fake_refuse_chains(b.device, 1);
+    if (round % 3 == 0) let_tell(&b);
     fake_fail_at(b.device, 1 + random_below(&b.random, 60), false, random_below(&b.random, 2) == 0);
     if (start_run(&b, &error) == MMC_OK) {
       matrices *m = some_matrices(&b);
@@ -192,7 +223,7 @@ static void failures(void **state) {
 }
 
 /* A group that is refused while the caller captures: the call fails, as memory cannot be taken
- * then. Afterwards all goes well, in captures too. */
+ * then, but one that is only slow is taken. Afterwards all goes well, in captures too. */
 static void refused_in_a_capture(void **state) {
   (void)state;
   for (uint64_t round = 0; round < 100; round++) {
@@ -202,15 +233,16 @@ static void refused_in_a_capture(void **state) {
       if (b.plan.chain != NULL) mmci_plan_destroy(&b.plan);
       make_plan(&b, false);
     } while (b.plan.group_count == 0);
+    if (round % 2 == 0) let_tell(&b);
     if (start_run(&b, &error) != MMC_OK) fail_msg("%s", error.text);
     matrices *m = b.sets[0] = matrices_create(&b.plan, b.device, ON_DEVICE, &b.random, b.seed);
     void *stream = fake_stream_create(b.device);
-    fake_refuse_chains(b.device, 1);
+    if (!b.tells) fake_refuse_chains(b.device, 1);
     fake_stream_capture_begin(b.device, stream);
     mmc_status status = mmci_run_enqueue(b.run, stream, m->factors, &m->out, &error);
     mmci_graph *graph = fake_stream_capture_end(b.device, stream);
     /* Matrices that lie as most do have been prepared for when the run was made. */
-    assert_true(status == MMC_OK || status == MMC_E_UNSUPPORTED);
+    assert_true(status == MMC_OK || (status == MMC_E_UNSUPPORTED && !b.tells));
     if (graph != NULL) fake_graph_destroy(graph);
     execute(&b, m);
     fake_stream_capture_begin(b.device, stream);
@@ -224,6 +256,42 @@ static void refused_in_a_capture(void **state) {
     fake_graph_destroy(graph);
     close_bench(&b);
   }
+}
+
+/* Executions whose groups are slow as their matrices lie go step by step, those between and after
+ * them by groups. */
+static void slow_groups_run_step_by_step(void **state) {
+  (void)state;
+  int64_t together = 0, apart = 0, both = 0;
+  for (uint64_t round = 0; round < 300; round++) {
+    bench b = open_bench(first_seed + 7000 + round, false);
+    mmci_error error;
+    let_tell(&b);
+    make_plan(&b, round % 5 == 0);
+    if (b.plan.group_count == 0) group_at_random(&b.random, &b.plan);
+    if (start_run(&b, &error) != MMC_OK)
+      fail_msg("seed %llu: %s", (unsigned long long)b.seed, error.text);
+    int64_t calls[SETS] = {-1, -1, -1}, least = INT64_MAX, most = 0;
+    for (int i = 0; i < 12; i++) {
+      const matrices *m = some_matrices(&b);
+      int s = 0;
+      while (b.sets[s] != m) s++;
+      const int64_t before = chains_of(&b), launches = fake_count(b.device).launches;
+      execute(&b, b.sets[s]);
+      if (fake_count(b.device).launches > launches) continue; /* replayed */
+      const int64_t called = chains_of(&b) - before;
+      if (calls[s] < 0) calls[s] = called;
+      assert_int_equal(called, calls[s]);
+      assert_true(called == 0 || called == b.plan.group_count);
+      least = called < least ? called : least;
+      most = called > most ? called : most;
+    }
+    together += most > 0;
+    apart += least == 0 && has_elements(&b.plan);
+    both += most > 0 && least == 0;
+    close_bench(&b);
+  }
+  assert_true(together > 0 && apart > 0 && both > 0);
 }
 
 /* Left to right, in segments, balanced: all within the bound of any order of summation. */
@@ -261,6 +329,7 @@ int main(void) {
       cmocka_unit_test(refused_groups_run_step_by_step),
       cmocka_unit_test(failures),
       cmocka_unit_test(refused_in_a_capture),
+      cmocka_unit_test(slow_groups_run_step_by_step),
       cmocka_unit_test(wide_trees_compute_the_same),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
