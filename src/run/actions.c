@@ -67,7 +67,12 @@ mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops
                        .precision = precision,
                        .batch = batch,
                        .actions = mmci_alloc_zeroed(count, sizeof *made.actions)};
-  if (made.actions == NULL) return mmci_fail_nomem(error, count * sizeof *made.actions);
+  made.is_common = mmci_alloc_zeroed(count, sizeof *made.is_common);
+  if (made.actions == NULL || made.is_common == NULL) {
+    free(made.actions);
+    free(made.is_common);
+    return mmci_fail_nomem(error, count * (sizeof *made.actions + sizeof *made.is_common));
+  }
   mmc_status status = MMC_OK;
   for (int32_t s = 0; s < plan->step_count && status == MMC_OK; s++) {
     if (mmci_plan_is_inside(plan, s)) continue;
@@ -101,6 +106,7 @@ void mmci_actions_destroy(mmci_actions *actions) {
     destroy_group(x->group, actions->ops);
   }
   free(actions->actions);
+  free(actions->is_common);
 }
 
 int mmci_actions_queues(const mmci_actions *actions) {
@@ -207,50 +213,75 @@ static mmc_status prepare_calls(mmci_actions *actions, mmci_action *x, const mmc
   return status;
 }
 
-/* Returns the form of a matrix of a group's chains, n operands and then results. */
-static mmci_form form_in_group(const mmci_group *chain, int32_t number) {
-  if (number < chain->n) return chain->forms[number];
-  const mmci_group_product *p = &chain->products[number - chain->n];
-  return (mmci_form){.ld = p->n > 0 ? p->n : 1, .stride = chain->batch > 1 ? p->m * p->n : 0};
+/* Says whether all chains have the same matrix there. */
+static bool is_one_matrix(const mmci_form *form) {
+  return form->stride == 0 && !form->gathered;
+}
+
+/* Products of a group, and which results are the same for all chains, of the first ones. */
+enum { KNOWN = 64 };
+typedef struct apart {
+  const mmci_group *chain;
+  bool is_common[KNOWN], has_common;
+} apart;
+
+static mmci_form form_of_part(const apart *x, int32_t number) {
+  if (number < x->chain->n) return x->chain->forms[number];
+  const int32_t i = number - x->chain->n;
+  const mmci_group_product *p = &x->chain->products[i];
+  const bool is_one = x->chain->batch <= 1 || (i < KNOWN && x->is_common[i]);
+  return (mmci_form){.ld = p->n > 0 ? p->n : 1, .stride = is_one ? 0 : p->m * p->n};
+}
+
+static mmci_gemm product_apart(apart *x, int32_t i) {
+  const mmci_group *chain = x->chain;
+  const mmci_group_product *p = &chain->products[i];
+  const bool is_last = i == chain->count - 1;
+  mmci_gemm gemm = {.dtype = chain->dtype,
+                    .precision = chain->precision,
+                    .rule = chain->rule,
+                    .m = p->m,
+                    .k = p->k,
+                    .n = p->n,
+                    .a = form_of_part(x, p->left),
+                    .b = form_of_part(x, p->right),
+                    .ldc = is_last ? chain->ldc : p->n,
+                    .c_stride = is_last ? chain->c_stride : p->m * p->n,
+                    .batch = chain->batch};
+  const bool is_common =
+      chain->batch > 1 && i < KNOWN && !is_last && is_one_matrix(&gemm.a) && is_one_matrix(&gemm.b);
+  if (i < KNOWN) x->is_common[i] = is_common;
+  x->has_common = x->has_common || is_common;
+  if (is_common) gemm.batch = 1;
+  if (gemm.batch <= 1) gemm.c_stride = 0;
+  mmci_gemm_choose_sums(&gemm);
+  return gemm;
 }
 
 /* Returns the seconds of a group's products one by one as the device predicts them; NAN where it
  * does not. */
-static double seconds_apart(const mmci_actions *actions, const mmci_group *chain) {
+static double seconds_apart(const mmci_actions *actions, apart *x) {
+  const mmci_group *chain = x->chain;
   mmci_facts facts;
   actions->ops->facts(actions->device, chain->dtype, chain->precision, &facts);
   if (facts.model.seconds == NULL) return (double)NAN;
   double sum = 0;
   for (int32_t i = 0; i < chain->count; i++) {
-    const mmci_group_product *p = &chain->products[i];
-    const bool is_last = i == chain->count - 1;
-    mmci_gemm gemm = {.dtype = chain->dtype,
-                      .precision = chain->precision,
-                      .rule = chain->rule,
-                      .m = p->m,
-                      .k = p->k,
-                      .n = p->n,
-                      .a = form_in_group(chain, p->left),
-                      .b = form_in_group(chain, p->right),
-                      .ldc = is_last ? chain->ldc : p->n,
-                      .c_stride = is_last            ? chain->c_stride
-                                  : chain->batch > 1 ? p->m * p->n
-                                                     : 0,
-                      .batch = chain->batch};
-    mmci_gemm_choose_sums(&gemm);
+    const mmci_gemm gemm = product_apart(x, i);
     sum += facts.model.seconds(facts.model.user, &gemm);
   }
   return sum;
 }
 
-/* Says whether a group that was taken for matrices without gaps has a slower kernel for these, and
- * its products take less one by one. */
+/* Says whether a group that was taken for matrices without gaps has a slower kernel for these, or
+ * some of its products are the same for all chains, and they take less one by one. */
 static bool is_slow_so(const mmci_actions *actions, const mmci_group_action *x) {
   static const double MORE = 1.1;
-  const mmci_group *chain = &x->problem.group;
   if (actions->takes_all || !(x->expected_s > 0)) return false;
-  const double together_s = seconds_together(actions, chain);
-  return together_s > MORE * x->expected_s && together_s > seconds_apart(actions, chain);
+  apart parts = {.chain = &x->problem.group};
+  const double together_s = seconds_together(actions, parts.chain);
+  return together_s > seconds_apart(actions, &parts) &&
+         (parts.has_common || together_s > MORE * x->expected_s);
 }
 
 /* Prepares the call of a group unless that is done. */
@@ -408,10 +439,10 @@ static mmci_operand operand(const mmci_actions *actions, const mmci_operand *ope
   int32_t n = plan->chain->n;
   if (number < n) return actions->batch > 1 ? operands[number] : alone(operands[number]);
   const mmci_plan_step *step = &plan->steps[number - n];
-  return (mmci_operand){
-      .data = place_in(workspace, step->offset_bytes),
-      .form = {.ld = step->n > 0 ? step->n : 1,
-               .stride = actions->batch > 1 ? mmci_elements(step->m, step->n) : 0}};
+  const bool is_one = actions->batch <= 1 || actions->is_common[number - n];
+  return (mmci_operand){.data = place_in(workspace, step->offset_bytes),
+                        .form = {.ld = step->n > 0 ? step->n : 1,
+                                 .stride = is_one ? 0 : mmci_elements(step->m, step->n)}};
 }
 
 static mmci_form transposed(mmci_form form) {
@@ -474,6 +505,13 @@ static mmc_status bind_product(mmci_actions *actions, mmci_action *x, const mmci
                     .ldc = c->ld,
                     .c_stride = c->stride,
                     .batch = actions->batch};
+  const bool is_last = x->step == plan->step_count - 1;
+  actions->is_common[x->step] = actions->batch > 1 && !is_last && !plan->streamed &&
+                                is_one_matrix(&a.form) && is_one_matrix(&b.form);
+  if (actions->is_common[x->step]) {
+    gemm.batch = 1;
+    gemm.c_stride = 0;
+  }
   mmci_gemm_choose_sums(&gemm);
   x->a_number = step->left;
   x->b_number = step->right;

@@ -74,6 +74,9 @@ typedef struct mmci_actions {
   int64_t batch; /* chains that the actions multiply */
   int32_t count; /* how many groups there are, and steps outside groups */
   mmci_action *actions;
+  /* For each step of the plan, whether its result is one matrix for all chains, as its factors are.
+   */
+  bool *is_common;
   void *padding_room; /* padding in the device's memory; NULL when there is none */
   /* Groups that are slow as their matrices lie are refused, unless all is to be taken; is_slow says
    * that one was. */
