@@ -156,7 +156,7 @@ static void find_same(call *c) {
 /* Whether the conjugate of a matrix is the conjugated transposed of one that lies without gaps
  * between the elements of its rows. */
 static bool is_adjoint(const mmc_matrix *x) {
-  return x->layout == MMC_COL_MAJOR || x->rows <= 1 || x->cols <= 1;
+  return x->layout == MMC_COL_MAJOR || x->rows <= 1 || (x->cols <= 1 && x->ld <= 1);
 }
 
 /* Has PyTorch conjugate factor i, unless that was done for an earlier one, and reads that instead:
@@ -321,6 +321,15 @@ static void turn_matrix(mmc_matrix *x) {
   x->rows = x->cols;
   x->cols = rows;
   x->layout = x->layout == MMC_ROW_MAJOR ? MMC_COL_MAJOR : MMC_ROW_MAJOR;
+}
+
+/* Makes of the memory of a conjugated matrix that whose conjugated transposed it is, by rows. */
+static void turn_adjoint(mmc_matrix *x) {
+  turn_matrix(x);
+  if (x->layout == MMC_ROW_MAJOR) return;
+  /* A row that lies without gaps has become a column, or a column a row. */
+  x->layout = MMC_ROW_MAJOR;
+  x->ld = x->cols > 1 ? x->cols : 1;
 }
 
 /* The plan given by the caller, or for a stack or conjugated factors what it gives for such chains,
@@ -679,7 +688,7 @@ static int run_chain(call *c, mmcp_plan *plan) {
 static int run_plan(call *c, mmcp_plan *plan) {
   if (c->is_chain) return run_chain(c, plan);
   for (int64_t i = 0; c->has_ops && i < c->n; i++)
-    if (c->ops[i] != MMC_OP_N) turn_matrix(&c->matrices[i]);
+    if (c->ops[i] != MMC_OP_N) turn_adjoint(&c->matrices[i]);
   bool spreads = c->stack_ndim > 0 && c->together == 1;
   if (spreads && !spread_all(c)) {
     free_addresses(c);

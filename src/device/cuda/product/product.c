@@ -196,8 +196,34 @@ static kind kind_of_integers(const mmci_device *device, const mmci_gemm *gemm) {
   return goes_by_residues(device, gemm) ? RESIDUES : gemm->rule.modulus != 0 ? MODULAR : PLAIN;
 }
 
+/* Says whether the products of a batch are rows of one, as B is one matrix and the rows of A, and
+ * those of C, follow each other, and makes it that one. */
+static bool are_rows(const mmci_gemm *gemm, mmci_gemm *out) {
+  const mmci_form *a = &gemm->a, *b = &gemm->b;
+  if (!is_batch(gemm) || gemm->m < 1 || b->stride != 0 || b->gathered || a->gathered || a->trans ||
+      gemm->m > INT32_MAX / gemm->batch)
+    return false;
+  const bool follow = gemm->m == 1
+                          ? a->stride >= gemm->k && gemm->c_stride >= gemm->n
+                          : a->stride == gemm->m * a->ld && gemm->c_stride == gemm->m * gemm->ldc;
+  if (!follow || a->stride == 0 || gemm->c_stride == 0) return false;
+  *out = *gemm;
+  out->m = gemm->m * gemm->batch;
+  out->a.ld = gemm->m == 1 ? a->stride : a->ld;
+  out->ldc = gemm->m == 1 ? gemm->c_stride : gemm->ldc;
+  out->batch = 1;
+  out->a.stride = out->c_stride = 0;
+  return true;
+}
+
 /* Fills the kernel with all but what is prepared. */
 static void choose_kind(const mmci_device *device, const mmci_gemm *gemm, mmci_kernel *kernel) {
+  mmci_gemm rows;
+  if (gemm->rule.semiring == MMC_PLUS_TIMES && !mmci_dtype_is_integer(gemm->dtype) &&
+      gemm->sums == MMCI_SUMS_CHAIN && !mmci_gemm_is_in_order(gemm) && has_native_sums(gemm) &&
+      are_rows(gemm, &rows) &&
+      mmci_cuda_product_seconds(device, &rows) < mmci_cuda_way_of_batch(device, gemm).seconds)
+    gemm = &rows;
   const mmci_form c = {.ld = gemm->ldc};
   kernel->gemm = *gemm;
   if (gemm->rule.semiring != MMC_PLUS_TIMES) {
@@ -415,6 +441,7 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
   }
   const bool is_small =
       kernel.kind == GROUP || kernel.kind == THIN || kernel.kind == OUTER || kernel.kind == VECTORS;
+  plain = kernel.gemm;
   if (is_small && is_batch(&plain)) return mmci_cuda_way_of_batch(device, &plain).seconds;
   if (kernel.kind == OUTER) return mmci_cuda_outer_seconds(device, &plain);
   if (kernel.kind == THIN) return 1e-6 * mmci_thin_us(&plain);
