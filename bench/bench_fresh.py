@@ -2,7 +2,7 @@
 """Draws chains and times mmchain.multi_dot, untuned and tuned, beside what a peer does.
 
     python3 bench/bench_fresh.py [--peer torch|numpy] [--seed N] [--cases N] [--seconds S]
-                                 [--thin | --crowd | --rows] [--no-rules] [--lines FILE]
+                                 [--thin | --crowd | --rows | --views] [--no-rules] [--lines FILE]
 
 The cases depend on the seed alone, which is printed: 2 to 20 factors, sides 1 to 1500, a quarter of
 them batches of up to 300,000, every dtype of the peer. torch is what torch.linalg.multi_dot, or for
@@ -17,6 +17,9 @@ With --thin sides are very unlike each other, from 1 to 1500, in 2 to 12 factors
 to 9 factors and batches of up to 100: threads of NumPy's OpenBLAS compute them, and look for more
 work while mmchain multiplies. With --rows only the first factor is a stack, of 1 to 300 rows a
 matrix, and all products share the 1 to 4 others, as layers do; the rules below are not looked at.
+With --views factors lie in any way, of which a case's letters tell: n without gaps, t transposed, c
+conjugated and transposed, p padded, s with rows left out, e one matrix for all products of a batch;
+torch's complex dtypes are both drawn. Rules are not looked at either.
 
 Every answer is compared with float64 (complex128) arithmetic of the peer. The cases are timed in a
 wisdom store of their own that is empty; then products that are none of theirs are tuned, and all of
@@ -74,17 +77,40 @@ ROWS_EQUAL = [4, 8, 16, 20, 32, 48, 64, 96, 128, 256, 512, 768, 1024]
 SLACK, PREDICTED, COMMANDS, HOST_ELEMENTS = 1.02, 1.5, 12, 2e6
 UNLIMITED = 1 << 50  # bytes
 
-Case = collections.namedtuple("Case", "dtype dims batch shared", defaults=[False])  # shared: all but the first
+# shared: all but the first; lies: a letter a factor, "" for none
+Case = collections.namedtuple("Case", "dtype dims batch shared lies", defaults=[False, ""])
 
 
 def name_of(case):
-    return f"{case.dtype}:{'x'.join(map(str, case.dims))}" + (f"@{case.batch}" if case.batch > 1 else "")
+    batch, lies = f"@{case.batch}" if case.batch > 1 else "", f" {case.lies}" if case.lies else ""
+    return f"{case.dtype}:{'x'.join(map(str, case.dims))}{batch}{lies}"
 
 
 def stacks_of(case):
     """The stack of each factor."""
     stack = (case.batch,) if case.batch > 1 else ()
-    return [() if case.shared and i > 0 else stack for i in range(len(case.dims) - 1)]
+    one = [letter == "e" for letter in case.lies] or [case.shared and i > 0 for i in range(len(case.dims) - 1)]
+    return [() if is_one else stack for is_one in one]
+
+
+def shapes_of(case):
+    """The stack, rows, columns and letter of each factor."""
+    return zip(stacks_of(case), case.dims, case.dims[1:], case.lies or "n" * (len(case.dims) - 1))
+
+
+def lie(make, stack, m, n, letter):
+    """Matrices that lie as a letter says, of what make() makes of a shape."""
+    if letter in "tc":
+        turned = make(*stack, n, m).swapaxes(-1, -2)
+        return turned.conj() if letter == "c" else turned
+    if letter == "p":
+        return make(*stack, m, n + 3)[..., :n]
+    return make(*stack, 2 * m, n)[..., ::2, :] if letter == "s" else make(*stack, m, n)
+
+
+def result_shape(case, factors):
+    stack = factors[0].shape[:-2] if case.shared or not case.lies else (case.batch,) if case.batch > 1 else ()
+    return (*stack, factors[0].shape[-2], case.dims[-1])
 
 
 def part_of(case, factors, chains):
@@ -114,6 +140,20 @@ def draw_rows(choose, peer):
     if choose.random() < 0.4:
         inner = [choose.choice(ROWS_EQUAL)] * (factors + 1)
     return Case(choose.choice(peer.dtypes), [choose.choice(ROWS)] + inner, choose.choice(ROWS_BATCHES), True)
+
+
+def draw_views(choose, peer):
+    factors, largest = choose.choice(CROWD_FACTORS), choose.choice(LARGEST)
+    dims = [max(1, round(math.exp(choose.uniform(0, math.log(largest))))) for _ in range(factors + 1)]
+    if choose.random() < 0.4:
+        dims = [choose.choice(EQUAL)] * (factors + 1)
+    dtype, batch = choose.choice([*peer.dtypes, "c128"]), choose.choice(BATCHES)
+    letters = "tpse"[: 4 if batch > 1 else 3] + ("c" if dtype[0] == "c" else "t")
+    share, one = choose.choice([0.3, 0.6, 1.0]), choose.choice(["", "", choose.choice(letters)])
+    lies = [choose.choice(one or letters) if choose.random() < share else "n" for _ in range(factors)]
+    if batch > 1 and set(lies) == {"e"}:
+        lies[choose.randrange(factors)] = "n"
+    return Case(dtype, dims, batch, False, "".join(lies))
 
 
 def draw(choose, peer, special):
@@ -156,12 +196,14 @@ class Torch:
 
     def factors(self, case):
         wide = self.torch.complex64 if case.dtype[0] == "c" else self.torch.float32
-        return [self.torch.randn(*stack, m, n, device="cuda", dtype=wide).div_(m**0.5).to(self.of[case.dtype])
-                for stack, m, n in zip(stacks_of(case), case.dims, case.dims[1:])]
+
+        def make(m, *shape):
+            return self.torch.randn(shape, device="cuda", dtype=wide).div_(m**0.5).to(self.of[case.dtype])
+
+        return [lie(functools.partial(make, m), stack, m, n, letter) for stack, m, n, letter in shapes_of(case)]
 
     def result(self, case, factors):
-        return self.torch.full((*factors[0].shape[:-1], case.dims[-1]), math.nan, device="cuda",
-                               dtype=self.of[case.dtype])
+        return self.torch.full(result_shape(case, factors), math.nan, device="cuda", dtype=self.of[case.dtype])
 
     def matmul(self, a, b):
         return self.torch.matmul(a, b)
@@ -227,16 +269,16 @@ class NumPy:
         return f"NumPy {self.numpy.__version__}"
 
     def factors(self, case):
-        made = []
-        for stack, m, n in zip(stacks_of(case), case.dims, case.dims[1:]):
-            x = self.random.standard_normal((*stack, m, n))
+        def make(m, *shape):
+            x = self.random.standard_normal(shape)
             if case.dtype[0] == "c":
-                x = x + 1j * self.random.standard_normal(x.shape)
-            made.append((x / m**0.5).astype(self.of[case.dtype]))
-        return made
+                x = x + 1j * self.random.standard_normal(shape)
+            return (x / m**0.5).astype(self.of[case.dtype])
+
+        return [lie(functools.partial(make, m), stack, m, n, letter) for stack, m, n, letter in shapes_of(case)]
 
     def result(self, case, factors):
-        return self.numpy.full((*factors[0].shape[:-1], case.dims[-1]), math.nan, dtype=self.of[case.dtype])
+        return self.numpy.full(result_shape(case, factors), math.nan, dtype=self.of[case.dtype])
 
     def matmul(self, a, b):
         return self.numpy.matmul(a, b)
@@ -314,7 +356,7 @@ def bench(mmchain, peer, case, before, rules=None):
     ours()
     right, off = check(peer, case, factors, result)
     theirs_us, ours_us, flops_us = in_turns(peer, [peer.call(case, factors), ours, flops])
-    plan, harm = mmchain.plan(factors) if case.shared else mmchain.plan(name_of(case), device=peer.device), 1.0
+    plan, harm = mmchain.plan(factors) if case.shared or case.lies else mmchain.plan(name_of(case), device=peer.device), 1.0
     if before is not None and not same_work(before, plan):
         was_us, is_us = in_turns(peer, [lambda: before.execute(factors, result), lambda: plan.execute(factors, result)])
         harm = is_us / was_us
@@ -475,6 +517,7 @@ def arguments():
     parser.add_argument("--thin", action="store_true", help="sides that are very unlike each other")
     parser.add_argument("--crowd", action="store_true", help="sides of 65 to 128")
     parser.add_argument("--rows", action="store_true", help="stacks of rows by factors that all products share")
+    parser.add_argument("--views", action="store_true", help="factors that are transposed, conjugated, padded, shared")
     parser.add_argument("--no-rules", action="store_true", help="time only, so that more cases fit the seconds")
     parser.add_argument("--lines", help="a file for one JSON line a case")
     return parser.parse_args()
@@ -504,11 +547,12 @@ def main():
         import mmchain
 
         choose, peer = random.Random(args.seed), PEERS[args.peer](args.seed)
-        special = draw_thin if args.thin else draw_crowd if args.crowd else draw_rows if args.rows else None
+        special = next((draws for asked, draws in ((args.thin, draw_thin), (args.crowd, draw_crowd),
+                                                   (args.rows, draw_rows), (args.views, draw_views)) if asked), None)
         cases = [draw(choose, peer, special) for _ in range(args.cases)]
         print(f"seed {args.seed}, {peer}")
         out = open(args.lines, "w") if args.lines else None
-        before, plans = one_pass(mmchain, peer, cases, args.seconds, "untuned", out, None, not (args.no_rules or args.rows))
+        before, plans = one_pass(mmchain, peer, cases, args.seconds, "untuned", out, None, not (args.no_rules or args.rows or args.views))
         summarize(f"untuned, {len(before)} cases", before, peer.floor_us)
         worst("worst ours / peer", before, lambda x: 1 / ratio(x, peer.floor_us))
         print_rules(before)
