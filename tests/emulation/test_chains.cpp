@@ -523,14 +523,13 @@ static int64_t random_side(mmc_dtype dtype) {
 }
 
 /* Every side; last units of any chains, more units than a block has, strides of any words, and
- * operands that all chains share. Of five such ways a short run takes one or two a side. */
+ * operands that all chains share. Of five such ways a short run takes one a side. */
 static void test_sides(mmc_dtype dtype) {
   enum { WAYS = 5 };
   mmci_sides_size size;
   const int first = (int)below(WAYS);
   for (int number = 0; mmci_sides_size_of(dtype, number, &size); number++)
-    for (int way = 0; way < how_many(size.way == MMCI_BY_STRIP ? 1 : 2, size.side < 64 ? WAYS : 2);
-         way++) {
+    for (int way = 0; way < how_many(1, size.side < 64 ? WAYS : 2); way++) {
       const int k = (first + number + way) % WAYS;
       const int64_t side = size.side,
                     more = side < 25   ? 90
