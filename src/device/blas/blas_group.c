@@ -6,6 +6,9 @@
  * of its own, which are used again as soon as the result in them has been read: they never leave
  * its cache. What a group hands to another has a place that all threads see.
  *
+ * What is the same for all chains of a batch, as its factors are, is computed for the first one
+ * that a thread takes of a chunk, and keeps its place.
+ *
  * Chains of small factors wait for memory: of a batch, the factors of the next chain are asked for
  * while one is multiplied. */
 #include "device/blas/blas_group.h"
@@ -40,6 +43,7 @@ typedef struct place {
   int32_t base;
   int64_t offset; /* bytes from the beginning of the base */
   int64_t step;   /* bytes from one chain's matrix to the next one's, in a block */
+  bool is_common; /* one matrix for all chains */
 } place;
 
 typedef struct product {
@@ -152,7 +156,10 @@ typedef struct places {
 static place place_of(const mmci_group_kernel *kernel, const places *p, int32_t number) {
   if (number >= p->group->n) return p->results[number - p->group->n];
   const int64_t element = (int64_t)kernel->element;
-  return (place){.base = FACTORS + number, .step = p->group->forms[number].stride * element};
+  const mmci_form *form = &p->group->forms[number];
+  return (place){.base = FACTORS + number,
+                 .step = form->stride * element,
+                 .is_common = kernel->batch > 1 && form->stride == 0 && !form->gathered};
 }
 
 /* Returns the bytes from one chain's result of a product to the next one's. */
@@ -163,7 +170,8 @@ static int64_t step_of(const mmci_group_kernel *kernel, const mmci_group *group,
 
 static void let_go_value(places *p, int32_t number, int32_t reader) {
   int32_t s = number - p->group->n;
-  if (s >= 0 && p->results[s].base == OWN && p->last_readers[s] == reader) {
+  if (s >= 0 && p->results[s].base == OWN && !p->results[s].is_common &&
+      p->last_readers[s] == reader) {
     p->idle[p->idle_count++] = (int32_t)p->results[s].offset;
     p->last_readers[s] = -1; /* a reader counts once, though it may read both operands */
   }
@@ -178,14 +186,17 @@ static void give_places(mmci_group_kernel *kernel, places *p) {
       int32_t s = groups->order[t];
       const mmci_group_product *x = &group->products[s];
       size_t bytes = bytes_of(kernel, x);
+      const bool is_common =
+          place_of(kernel, p, x->left).is_common && place_of(kernel, p, x->right).is_common;
       if (s == group->count - 1) {
         p->results[s] = (place){.base = RESULT};
       } else if (t == groups->groups[g + 1] - 1) {
         p->results[s] = (place){.base = SHARED, .offset = (int64_t)p->shared_bytes};
         p->shared_bytes += bytes;
       } else {
-        int32_t own = p->idle_count > 0 ? p->idle[--p->idle_count] : p->own_count++;
-        p->results[s] = (place){.base = OWN, .offset = own};
+        const bool is_new = is_common || p->idle_count == 0;
+        int32_t own = is_new ? p->own_count++ : p->idle[--p->idle_count];
+        p->results[s] = (place){.base = OWN, .offset = own, .is_common = is_common};
         if (bytes > p->own_bytes) p->own_bytes = bytes;
       }
       let_go_value(p, x->left, t);
@@ -200,7 +211,7 @@ static void give_places(mmci_group_kernel *kernel, places *p) {
       p->results[s].offset = (int64_t)(p->room_bytes + (size_t)p->results[s].offset * p->own_bytes);
   for (int32_t t = 0; t < group->count; t++) {
     int32_t s = groups->order[t];
-    p->results[s].step = step_of(kernel, group, s);
+    p->results[s].step = p->results[s].is_common ? 0 : step_of(kernel, group, s);
     product *x = &kernel->products[t];
     x->a = place_of(kernel, p, group->products[s].left);
     x->b = place_of(kernel, p, group->products[s].right);
@@ -420,12 +431,18 @@ static void bind_chains(const mmci_group_kernel *x, const void *const *operands,
   bases[RESULT] = mmci_batch_result_at(c, x->c_gathered, x->c_stride, x->element, i);
 }
 
-/* Computes group g of the chains that are bound. */
+/* Computes group g of the chains that are bound; what all chains have in common is there unless
+ * they are the first ones. */
 static void compute_products(const mmci_group_kernel *kernel, int32_t g, int64_t chains,
-                             bool by_library, char **bases) {
+                             bool are_first, bool by_library, char **bases) {
   const mmci_phases *groups = &kernel->groups;
-  for (int32_t t = groups->groups[g]; t < groups->groups[g + 1]; t++)
-    multiply_product(&kernel->products[t], chains, by_library, bases);
+  for (int32_t t = groups->groups[g]; t < groups->groups[g + 1]; t++) {
+    const product *x = &kernel->products[t];
+    if (!x->c.is_common)
+      multiply_product(x, chains, by_library, bases);
+    else if (are_first)
+      multiply_product(x, 1, by_library, bases);
+  }
 }
 
 /* One execution that threads share. */
@@ -447,7 +464,7 @@ static void compute_chains(const execution *x, int worker, int64_t begin, int64_
     const int64_t behind = rest - chains;
     bind_chains(kernel, x->operands, x->c, i, kernel->block == 1 && behind > 0, bases);
     for (int32_t g = 0; g < kernel->groups.group_count; g++)
-      compute_products(kernel, g, chains, by_library, bases);
+      compute_products(kernel, g, chains, i == begin, by_library, bases);
   }
   mmci_xsmm_leave();
 }
@@ -479,7 +496,7 @@ static void compute_group(void *user, int worker, int64_t piece) {
   char **bases = bases_of(x->kernel, worker);
   bind_chains(x->kernel, x->operands, x->c, 0, 0, bases);
   mmci_tally_await(&x->computed, before);
-  compute_products(x->kernel, (int32_t)piece, 1, false, bases);
+  compute_products(x->kernel, (int32_t)piece, 1, true, false, bases);
   mmci_xsmm_leave();
   mmci_tally_raise(&x->computed);
 }
