@@ -300,6 +300,25 @@ def test_stacks_between_vectors(rng, first, last):
     np.testing.assert_allclose(mmchain.multi_dot([u, b, v]), np.matmul(np.matmul(u, b), v))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_factors_that_all_products_share(rng, dtype):
+    """Neighbours among them have one product for all, whatever stands beside them."""
+    for _ in range(60):
+        n, largest = int(rng.integers(2, 9)), int(rng.choice([3, 12, 40, 90]))
+        dims = rng.integers(1, largest + 1, n + 1).tolist()
+        if rng.random() < 0.4:
+            dims = [int(rng.choice([4, 8, 16, 32]))] * (n + 1)
+        batch, share = int(rng.choice([2, 7, 64, 300])), rng.choice([0.2, 0.5, 0.8])
+        arrays = [
+            (random_array(rng, (batch, *shape) if rng.random() < share else shape, dtype) / shape[0] ** 0.5).astype(dtype)
+            for shape in zip(dims, dims[1:])
+        ]
+        for objective in ("time", "flops"):
+            found = mmchain.multi_dot(arrays, objective=objective)
+            for i in (0, batch // 2, -1) if found.ndim == 3 else (...,):
+                assert_close(found[i], [a[i] if a.ndim == 3 else a for a in arrays])
+
+
 def test_strided_stacks_are_not_copied(rng):
     a = rng.random((4, 3, 5, 2)).transpose(3, 0, 2, 1)  # rows have stride 2
     b = rng.random((4, 3, 6))[::-1]

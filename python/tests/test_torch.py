@@ -174,9 +174,9 @@ def test_conjugates_of_any_layout(rng, device, dtype):
         if rng.random() < 0.3:
             dims = [dims[0]] * (count + 1)
         stack = [(), (3,), (2, 2)][rng.integers(3)]
-        factors = []
+        factors, share = [], rng.choice([0.3, 0.8])
         for rows, cols in zip(dims, dims[1:]):
-            mine = stack if rng.random() < 0.8 else ()
+            mine = stack if rng.random() < share else ()
             plain = rng.standard_normal((2, *mine, rows, cols))
             made = torch.tensor(plain[0] + 1j * plain[1], dtype=dtype, device=device)
             factors.append(_lazily(made, ways[rng.integers(4)]))
