@@ -76,6 +76,7 @@ typedef struct mmci_plan {
   uint64_t workspace_bytes;  /* bytes for the chains of one chunk */
   const char *solver;        /* static text: the solver that found the order */
   const char *device;        /* name of the device; it outlives the plan */
+  uint64_t most_bytes; /* workspace that was allowed, the lesser limit; 0 where that is not known */
   /* These are set when a memory limit turned the cheapest order down. */
   bool limited;
   mmci_u128 unlimited_multiplications;

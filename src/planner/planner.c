@@ -117,6 +117,9 @@ static mmc_status finish_plan(const mmci_objective *objective, mmci_planning *p,
   mmc_status status = mmci_offers_fit(&memory, options->device_memory_bytes,
                                       options->memory_limit_bytes, &p->plan, error);
   p->plan.scaled = options->scaled;
+  p->plan.most_bytes = options->memory_limit_bytes < options->device_memory_bytes
+                           ? options->memory_limit_bytes
+                           : options->device_memory_bytes;
   if (status == MMC_OK) status = ask_progress(p, error);
   if (status == MMC_OK && !options->scaled) status = objective->group(p, error);
   if (status == MMC_OK) keep_batch_whole(p);

@@ -157,8 +157,15 @@ static bool goes_separately(const mmci_run *run, const mmc_matrix *factors, cons
   return alike;
 }
 
-/* Makes the run without groups unless there is one. When this fails, nothing has changed. */
-static mmc_status make_separate(mmci_run *run, mmci_error *error) {
+/* Says whether the plan's limits leave room for the workspace of another run beside its own. */
+static bool has_room_beside(const mmci_plan *plan, const mmci_plan *other) {
+  return plan->most_bytes == 0 ||
+         mmci_bytes_add(plan->workspace_bytes, other->workspace_bytes) <= plan->most_bytes;
+}
+
+/* Makes the run without groups unless there is one; it may stand beside this one or take its place.
+ * When this fails, nothing has changed. */
+static mmc_status make_separate(mmci_run *run, bool beside, mmci_error *error) {
   if (run->separate != NULL) return MMC_OK;
   mmci_run *x = mmci_alloc_zeroed(1, sizeof *x);
   if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
@@ -167,6 +174,8 @@ static mmc_status make_separate(mmci_run *run, mmci_error *error) {
                   .ops = run->ops,
                   .device = run->device,
                   .precision = run->precision};
+  if (status == MMC_OK && beside && !has_room_beside(run->plan, &run->separate_plan))
+    status = mmci_fail_nomem(error, run->separate_plan.workspace_bytes);
   if (status == MMC_OK) status = start_run(x, error);
   if (status != MMC_OK) {
     stop_run(x);
@@ -180,7 +189,7 @@ static mmc_status make_separate(mmci_run *run, mmci_error *error) {
 
 /* Goes on without groups. What was enqueued must be done. When this fails, nothing has changed. */
 static mmc_status separate(mmci_run *run, mmci_error *error) {
-  mmc_status status = make_separate(run, error);
+  mmc_status status = make_separate(run, false, error);
   if (status != MMC_OK) return status;
   free(run->slow);
   run->slow = NULL;
@@ -195,7 +204,7 @@ static bool separate_slow(mmci_run *run, const mmc_matrix *factors, const mmc_ma
   mmci_error ignored = {0};
   mmc_matrix *slow = run->slow != NULL ? run->slow : mmci_alloc_array(n + 1, sizeof *slow);
   if (slow == NULL) return false;
-  if (make_separate(run, &ignored) != MMC_OK) {
+  if (make_separate(run, true, &ignored) != MMC_OK) {
     free(slow);
     run->slow = NULL;
     return false;

@@ -12,6 +12,7 @@
 #include "../random_groups.h"
 #include "plain_chain.h"
 #include "plan/layout.h"
+#include "plan/plan_groups.h"
 #include "planner/cover.h"
 #include "problem.h"
 #include "run/run.h"
@@ -258,17 +259,29 @@ static void refused_in_a_capture(void **state) {
   }
 }
 
+/* Limits a plan to its own workspace. Returns whether none is left for that without groups. */
+static bool leave_no_room(mmci_plan *plan) {
+  mmci_plan apart;
+  mmci_error error;
+  assert_int_equal(mmci_plan_separate(plan, &apart, &error), MMC_OK);
+  const bool needs = apart.workspace_bytes > 0;
+  mmci_plan_separate_destroy(&apart);
+  plan->most_bytes = plan->workspace_bytes > 0 ? plan->workspace_bytes : 1;
+  return needs && plan->most_bytes == plan->workspace_bytes;
+}
+
 /* Executions whose groups are slow as their matrices lie go step by step, those between and after
- * them by groups. */
+ * them by groups, as all do where memory is limited. */
 static void slow_groups_run_step_by_step(void **state) {
   (void)state;
-  int64_t together = 0, apart = 0, both = 0;
+  int64_t together = 0, apart = 0, both = 0, limited = 0;
   for (uint64_t round = 0; round < 300; round++) {
     bench b = open_bench(first_seed + 7000 + round, false);
     mmci_error error;
     let_tell(&b);
     make_plan(&b, round % 5 == 0);
     if (b.plan.group_count == 0) group_at_random(&b.random, &b.plan);
+    const bool is_limited = round % 7 == 0 && leave_no_room(&b.plan);
     if (start_run(&b, &error) != MMC_OK)
       fail_msg("seed %llu: %s", (unsigned long long)b.seed, error.text);
     int64_t calls[SETS] = {-1, -1, -1}, least = INT64_MAX, most = 0;
@@ -283,15 +296,17 @@ static void slow_groups_run_step_by_step(void **state) {
       if (calls[s] < 0) calls[s] = called;
       assert_int_equal(called, calls[s]);
       assert_true(called == 0 || called == b.plan.group_count);
+      if (is_limited && has_elements(&b.plan)) assert_int_equal(called, b.plan.group_count);
       least = called < least ? called : least;
       most = called > most ? called : most;
     }
     together += most > 0;
+    limited += is_limited && most > 0;
     apart += least == 0 && has_elements(&b.plan);
     both += most > 0 && least == 0;
     close_bench(&b);
   }
-  assert_true(together > 0 && apart > 0 && both > 0);
+  assert_true(together > 0 && apart > 0 && both > 0 && limited > 0);
 }
 
 /* Left to right, in segments, balanced: all within the bound of any order of summation. */
