@@ -342,8 +342,7 @@ static int fit_plan(call *c, mmcp_plan *given, mmcp_plan **out) {
       may_be_rows(c, given->precision) && c->dims[0] * c->stack_count == dims[0])
     make_rows(c);
   if (memcmp(c->dims, dims, (size_t)(c->n + 1) * sizeof *c->dims) != 0) return 0;
-  const bool is_single = mmc_chain_batch(given->chain) == 1,
-             stacks = is_single && c->stack_count != 1;
+  const bool stacks = mmc_chain_batch(given->chain) == 1 && c->stack_count != 1;
   int64_t structured = 0;
   mmc_chain_inverses(given->chain, &structured);
   for (int64_t i = 0; i < c->n; i++) {

@@ -16,8 +16,7 @@ typedef struct mmcp_view {
   mmc_dtype dtype;
   int device; /* MMCP_HOST, or the number of a CUDA device */
   bool read_only;
-  bool is_conj; /* a tensor of PyTorch that is the conjugate of its memory, where that is asked for
-                 */
+  bool is_conj; /* a tensor that is the conjugate of its memory, where that is asked for */
   /* These say whose the array is: NumPy's, that of a library with exchange functions, or, when
    * neither is set, a capsule's. */
   bool is_numpy;

@@ -42,8 +42,7 @@ typedef struct mmci_group_action {
   mmci_form *forms;
   int64_t ldc, c_stride;
   bool transposed;
-  double
-      expected_s; /* as the device predicts it for matrices without gaps; NAN where it does not */
+  double expected_s; /* as the device predicts it without gaps; NAN where it does not */
 } mmci_group_action;
 
 /* One product as it is executed: by one call, by the calls of the step's recipe, or as part of a
@@ -74,8 +73,7 @@ typedef struct mmci_actions {
   int64_t batch; /* chains that the actions multiply */
   int32_t count; /* how many groups there are, and steps outside groups */
   mmci_action *actions;
-  /* For each step of the plan, whether its result is one matrix for all chains, as its factors are.
-   */
+  /* For each step of the plan, whether its result is one matrix for all chains, as its factors. */
   bool *is_common;
   void *padding_room; /* padding in the device's memory; NULL when there is none */
   /* Groups that are slow as their matrices lie are refused, unless all is to be taken; is_slow says

@@ -202,8 +202,7 @@ mmci_model_counts mmci_cuda_model_general_counts(const mmci_group_limits *limits
   return out;
 }
 
-/* A product of packs.cu takes rounds of tiles: their rows, what they read, and what they multiply.
- */
+/* A product of packs.cu takes rounds of tiles: their rows, what they read and multiply. */
 mmci_model_counts mmci_cuda_model_packs_counts(const mmci_group_limits *limits,
                                                const mmci_group *chain, const mmci_packs *p) {
   const int chains = WARP / p->lanes * (int)p->warps; /* chains of a block */
