@@ -74,6 +74,7 @@ typedef struct mmci_facts {
 
   /* These describe several products as one call, by the model of cost/group_time.h. */
   double group_share; /* share of the peak that such a call reaches, in small tiles */
+  bool keeps_common;  /* such a call computes once what all chains of a batch have in common */
   double product_s;   /* seconds that each of its products takes besides its flops */
   double handover_s;  /* seconds until a worker has the result of another */
   int32_t workers;    /* threads of a processor, multiprocessors of a GPU */

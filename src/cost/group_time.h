@@ -27,6 +27,7 @@ typedef struct mmci_group_facts {
   double product_s, handover_s;
   int32_t width, tile;   /* workers; the rows and columns that keep one busy */
   double error;          /* the relative error that seconds are thought to have at most */
+  bool keeps_common;     /* as in mmci_facts */
   int64_t modelled_side; /* sizes for which one call gains, see mmci_facts */
   mmci_pair_gain pairs[MMCI_PAIR_GAINS];
 } mmci_group_facts;

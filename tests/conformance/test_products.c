@@ -284,8 +284,9 @@ static void kernels_by_shape(const subject *on) {
       {{.dtype = MMC_F64, .m = 0, .k = 3, .n = 3}, "nothing"},
       {{.dtype = MMC_F64, .m = 1, .k = INT64_C(1) << 32, .n = 1}, "loops"},
       {{.dtype = MMC_F64, .m = 8, .k = 8, .n = 8, .ldc = INT64_C(1) << 32}, "loops"},
-      {{.dtype = MMC_F16, .m = 8, .k = 8, .n = 8}, "panels"},
-      {{.dtype = MMC_BF16, .m = 1, .k = 8, .n = 1}, "panels"},
+      {{.dtype = MMC_F16, .m = 8, .k = 128, .n = 8}, "widened"},
+      {{.dtype = MMC_F16, .m = 8, .k = 129, .n = 8}, "panels"},
+      {{.dtype = MMC_BF16, .m = 1, .k = 8, .n = 1}, "widened"},
       {{.dtype = MMC_BF16, .m = 3, .k = 0, .n = 3}, "zeros"},
   };
   if (!on->is_blas) return;

@@ -51,6 +51,7 @@ typedef enum method {
   ORDERED,       /* reproducible sums, and words that wrap around, see ordered.h */
   LOOPS,         /* what this CBLAS cannot express */
   PANELS,        /* f16 and bf16, widened panel by panel */
+  WIDENED,       /* small ones of f16 and bf16 */
   DIRECT,        /* few integers, by loops */
   DIGITS,        /* integers, split into digits, or words of which a rule has several */
   WHOLE,         /* sums of whole numbers, see whole_gemm.h */
@@ -89,6 +90,8 @@ struct mmci_kernel {
   mmci_small *small;    /* what small.h computes, or NULL */
   mmci_vectors vectors; /* what vector_loops.h computes, where by_vectors says so */
   bool by_vectors;
+  mmci_halves halves; /* what mmci_halves_multiply() computes, where by_halves says so */
+  bool by_halves;
   int64_t a_step, b_step; /* bytes from one operand of a batch to the next, by vectors */
   mmci_blocks *blocks;    /* what blocks.h computes, or NULL */
   mmci_blas_fn multiply; /* multiplies a piece; NULL when the product is done in panels or digits */
@@ -129,7 +132,8 @@ static method choose_method(const mmci_gemm *gemm) {
   if (k == 0) return ZEROS;
   if (mmci_gemm_is_whole(gemm)) return WHOLE;
   if (mmci_blas_is_reproducible(gemm)) return choose_ordered(gemm);
-  if (gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16) return PANELS;
+  if (gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16)
+    return mmci_half_is_small(gemm) ? WIDENED : PANELS;
   if (mmci_dtype_is_integer(gemm->dtype))
     return mmci_integer_is_direct(gemm) ? DIRECT : mmci_integer_is_words(gemm) ? ORDERED : DIGITS;
   if ((m | k | n | gemm->a.ld | gemm->b.ld | gemm->ldc) > INT_MAX) return LOOPS;
@@ -241,8 +245,8 @@ static const mmci_blas_fn calls[MMCI_DTYPES][METHOD_COUNT] = {
     [MMC_F64] = {ANY_DTYPE, [DOT] = dot_f64, MATRICES(f64)},
     [MMC_C64] = {ANY_DTYPE, MATRICES(c64)},
     [MMC_C128] = {ANY_DTYPE, MATRICES(c128)},
-    [MMC_F16] = {ANY_DTYPE},
-    [MMC_BF16] = {ANY_DTYPE},
+    [MMC_F16] = {ANY_DTYPE, [WIDENED] = mmci_half_small},
+    [MMC_BF16] = {ANY_DTYPE, [WIDENED] = mmci_half_small},
 };
 static const mmci_blas_fn integer_calls[METHOD_COUNT] = {
     ANY_DTYPE, [DIRECT] = mmci_integer_direct, [ORDERED] = mmci_ordered_small};
@@ -262,7 +266,11 @@ double mmci_blas_serial_s(const mmci_gemm *gemm) {
   method method = choose_method(gemm);
   if (method == SEMIRING) return mmci_semiring_serial_s(gemm);
   if (method == VECTORS) return 4e-9 + mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / 2e10;
-  double rate = method == LOOPS || method == PANELS ? 1e9 : method == DIRECT ? 1e10 : 4e10;
+  const double rate = method == LOOPS     ? 1e9
+                      : method == DIRECT  ? 1e10
+                      : method == WIDENED ? 7e10
+                      : method == PANELS  ? 9e10
+                                          : 4e10;
   return 2e-8 + mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / rate;
 }
 
@@ -415,6 +423,13 @@ static void multiply_chunk(void *user, int worker, int64_t piece) {
     mmci_vectors_multiply(vectors, end - begin, mmci_address(x->a, begin * kernel->a_step),
                           mmci_address(x->b, begin * kernel->b_step),
                           mmci_address(x->c, begin * vectors->c_step));
+    return;
+  }
+  if (kernel->by_halves) {
+    const mmci_halves *halves = &kernel->halves;
+    mmci_halves_multiply(halves, end - begin, mmci_address(x->a, begin * halves->a_step),
+                         mmci_address(x->b, begin * halves->b_step),
+                         mmci_address(x->c, begin * halves->c_step));
     return;
   }
   for (int64_t i = begin; i < end; i++) {
@@ -600,10 +615,10 @@ static void identify(const mmci_device *device, mmci_identity *out) {
  * priced as products of doubles, as many as they take when they are as large as they can be. */
 static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
                   mmci_facts *out) {
-  static const double peaks[] = {[MMC_F32] = 1.2e11,  [MMC_F64] = 6e10, [MMC_C64] = 1.05e11,
-                                 [MMC_C128] = 5.5e10, [MMC_F16] = 1e10, [MMC_BF16] = 1e10};
-  static const double joules[] = {[MMC_F32] = 1e-10,  [MMC_F64] = 2e-10, [MMC_C64] = 1e-10,
-                                  [MMC_C128] = 2e-10, [MMC_F16] = 1e-9,  [MMC_BF16] = 1e-9};
+  static const double peaks[] = {[MMC_F32] = 1.2e11,  [MMC_F64] = 6e10,   [MMC_C64] = 1.05e11,
+                                 [MMC_C128] = 5.5e10, [MMC_F16] = 9.5e10, [MMC_BF16] = 9.5e10};
+  static const double joules[] = {[MMC_F32] = 1e-10,  [MMC_F64] = 2e-10,   [MMC_C64] = 1e-10,
+                                  [MMC_C128] = 2e-10, [MMC_F16] = 1.3e-10, [MMC_BF16] = 1.3e-10};
   const int threads = mmci_workers_most();
   const bool is_integer = mmci_dtype_is_integer(dtype);
   const mmc_dtype as = is_integer ? MMC_F64 : dtype;
@@ -622,6 +637,7 @@ static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision pre
                       .joules_per_flop = joules[as] * products,
                       .joules_per_byte = 5e-10,
                       .group_share = is_complex ? 0.6 : 1,
+                      .keeps_common = true,
                       .product_s = 1.2e-8,
                       .handover_s = 1e-6,
                       .workers = threads,
@@ -640,6 +656,8 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
       return "zeros";
     case PANELS:
       return "panels";
+    case WIDENED:
+      return "widened";
     case SEMIRING:
       return mmc_semiring_name(gemm->rule.semiring);
     case DIGITS:
@@ -728,6 +746,14 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
     kernel->b_step = gemm->b.stride * size;
     kernel->vectors =
         mmci_vectors_make(&kernel->gemm, kernel->a_step, kernel->b_step, gemm->c_stride * size);
+  }
+  if (choose_method(gemm) == WIDENED && !is_gathered) {
+    const int64_t size = (int64_t)mmc_dtype_size(gemm->dtype);
+    kernel->by_halves = true;
+    kernel->halves = (mmci_halves){.gemm = kernel->gemm,
+                                   .a_step = gemm->a.stride * size,
+                                   .b_step = gemm->b.stride * size,
+                                   .c_step = gemm->c_stride * size};
   }
   if (gemm->batch > 1 && mmci_blas_is_serial(gemm) && kernel->blocks == NULL)
     kernel->threads = mmci_workers((double)gemm->batch * mmci_blas_serial_s(gemm), gemm->batch);

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "device/blas/blas.h"
+#include "device/blas/half_gemm.h"
 #include "device/blas/integer_gemm.h"
 #include "device/blas/ordered.h"
 #include "device/blas/phases.h"
@@ -53,6 +54,8 @@ typedef struct product {
   mmci_blas_fn multiply;
   mmci_vectors vectors; /* used where by_vectors says so */
   bool by_vectors;
+  mmci_halves halves; /* used where by_halves says so */
+  bool by_halves;
   bool is_large; /* whether it is small to LIBXSMM, and large enough for threads of a CBLAS */
   bool settles;  /* what small computes is settled, where it is the result, as it is
                     reproducible */
@@ -79,8 +82,8 @@ struct mmci_group_kernel {
   size_t arena_bytes; /* bytes of one thread's arena */
 };
 
-static bool is_slow(mmc_dtype dtype) {
-  return dtype == MMC_F16 || dtype == MMC_BF16 || mmci_dtype_is_integer(dtype);
+static bool is_half(mmc_dtype dtype) {
+  return dtype == MMC_F16 || dtype == MMC_BF16;
 }
 
 /* ---- what it can do -------------------------------------------------------------------------- */
@@ -102,7 +105,9 @@ const char *mmci_blas_group_name(const mmci_device *device, const mmci_group *gr
   (void)device;
   if (mmci_precision_is_reproducible(group->precision) && !mmci_dtype_is_integer(group->dtype))
     return "in order";
-  return is_slow(group->dtype) ? "loops" : mmci_small_can(&gemm) ? "libxsmm" : "gemm";
+  if (is_half(group->dtype)) return "widened";
+  if (mmci_dtype_is_integer(group->dtype)) return "loops";
+  return mmci_small_can(&gemm) ? "libxsmm" : "gemm";
 }
 
 /* ---- preparing ------------------------------------------------------------------------------- */
@@ -134,12 +139,13 @@ static void choose_calls(const mmci_group *group, int32_t s, product *out) {
   out->is_large = out->small.can && !mmci_blas_is_serial(&out->gemm);
   out->settles = mmci_blas_is_reproducible(&out->gemm);
   out->multiply = mmci_blas_call(&out->gemm);
+  out->by_halves = out->multiply == mmci_half_small;
   if (out->multiply == NULL) out->multiply = mmci_ref_gemm;
 }
 
 /* Says whether several threads may compute this product at a time, each its own. */
 static bool is_serial(const product *x) {
-  return x->small.can || x->by_vectors || x->multiply == mmci_ref_gemm ||
+  return x->small.can || x->by_vectors || x->by_halves || x->multiply == mmci_ref_gemm ||
          x->multiply == mmci_ordered_small || mmci_blas_is_serial(&x->gemm);
 }
 
@@ -217,6 +223,7 @@ static void give_places(mmci_group_kernel *kernel, places *p) {
     x->b = place_of(kernel, p, group->products[s].right);
     x->c = p->results[s];
     if (x->by_vectors) x->vectors = mmci_vectors_make(&x->gemm, x->a.step, x->b.step, x->c.step);
+    if (x->by_halves) x->halves = (mmci_halves){x->gemm, x->a.step, x->b.step, x->c.step};
   }
 }
 
@@ -315,7 +322,7 @@ static mmc_status share_out(mmci_group_kernel *kernel, const mmci_group *group, 
     product x = {0};
     choose_calls(group, s, &x);
     serial = serial && is_serial(&x);
-    kernel->calls_blas = kernel->calls_blas || !(x.small.can || x.by_vectors);
+    kernel->calls_blas = kernel->calls_blas || !(x.small.can || x.by_vectors || x.by_halves);
     seconds[s] = mmci_blas_serial_s(&x.gemm);
     all_s += seconds[s];
   }
@@ -394,6 +401,10 @@ static void multiply_product(const product *x, int64_t chains, bool by_library,
   const bool is_small = x->small.can && !(by_library && x->is_large);
   if (x->by_vectors) {
     mmci_vectors_multiply(&x->vectors, chains, a, b, c);
+    return;
+  }
+  if (x->by_halves) {
+    mmci_halves_multiply(&x->halves, chains, a, b, c);
     return;
   }
   if (by_library) mmci_xsmm_leave();

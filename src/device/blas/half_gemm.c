@@ -1,39 +1,47 @@
-/* half_gemm.c: multiplies panel by panel: factors are widened to f32 and multiplied by SGEMM, and a
- * panel of C is rounded when it is complete. */
+/* half_gemm.c: factors are widened to f32 and multiplied, panel by panel, and a panel of C is
+ * rounded when it is complete. */
 #include "device/blas/half_gemm.h"
 
-#include "base/half.h"
+#include "base/address.h"
 #include "device/blas/cblas_table.h"
+#include "device/blas/half_loops.h"
 
 static int panel_length(int64_t rest) {
   return rest < MMCI_HALF_PANEL ? (int)rest : MMCI_HALF_PANEL;
 }
 
-static void widen(mmc_dtype dtype, const uint16_t *from, int64_t ld, int lines, int length,
-                  float *to) {
-  for (int i = 0; i < lines; i++, from += ld, to += length)
-    if (dtype == MMC_F16)
-      for (int j = 0; j < length; j++) to[j] = mmci_f16_to_f32(from[j]);
-    else
-      for (int j = 0; j < length; j++) to[j] = mmci_bf16_to_f32(from[j]);
+/* Widens lines of an operand, which begin ld elements apart and then to_ld floats. */
+static void widen(mmc_dtype dtype, const uint16_t *from, int64_t ld, int64_t lines, int64_t length,
+                  float *to, int64_t to_ld) {
+  const mmci_half_loops *loops = mmci_half_loops_here();
+  const bool is_f16 = dtype == MMC_F16;
+  if (ld == length && to_ld == length) {
+    length *= lines;
+    lines = 1;
+  }
+  for (int64_t i = 0; i < lines; i++, from += ld, to += to_ld)
+    (is_f16 ? loops->widen_f16 : loops->widen_bf16)(from, length, to);
 }
 
-static void round_off(mmc_dtype dtype, const float *from, int lines, int length, uint16_t *to,
-                      int64_t ld) {
-  for (int i = 0; i < lines; i++, from += length, to += ld)
-    if (dtype == MMC_F16)
-      for (int j = 0; j < length; j++) to[j] = mmci_f16_round(from[j]);
-    else
-      for (int j = 0; j < length; j++) to[j] = mmci_bf16_round(from[j]);
+static void round_off(mmc_dtype dtype, const float *from, int64_t from_ld, int64_t lines,
+                      int64_t length, uint16_t *to, int64_t ld) {
+  const mmci_half_loops *loops = mmci_half_loops_here();
+  const bool is_f16 = dtype == MMC_F16;
+  if (ld == length && from_ld == length) {
+    length *= lines;
+    lines = 1;
+  }
+  for (int64_t i = 0; i < lines; i++, from += from_ld, to += ld)
+    (is_f16 ? loops->round_f16 : loops->round_bf16)(from, length, to);
 }
 
 /* Widens rows x cols of an operand from (row, col) on, in the layout in which they are stored. */
 static void widen_operand(mmc_dtype dtype, const uint16_t *data, const mmci_form *form, int64_t row,
                           int64_t col, int rows, int cols, float *to) {
   if (form->trans)
-    widen(dtype, data + col * form->ld + row, form->ld, cols, rows, to);
+    widen(dtype, data + col * form->ld + row, form->ld, cols, rows, to, rows);
   else
-    widen(dtype, data + row * form->ld + col, form->ld, rows, cols, to);
+    widen(dtype, data + row * form->ld + col, form->ld, rows, cols, to, cols);
 }
 
 void mmci_half_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c,
@@ -44,7 +52,7 @@ void mmci_half_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c
     for (int64_t j = 0; j < gemm->n; j += MMCI_HALF_PANEL) {
       int m = panel_length(gemm->m - i), n = panel_length(gemm->n - j);
       uint16_t *corner = (uint16_t *)c + i * gemm->ldc + j;
-      if (gemm->accumulate) widen(gemm->dtype, corner, gemm->ldc, m, n, panels->c);
+      if (gemm->accumulate) widen(gemm->dtype, corner, gemm->ldc, m, n, panels->c, n);
       for (int64_t l = 0; l < gemm->k; l += MMCI_HALF_PANEL) {
         int k = panel_length(gemm->k - l);
         widen_operand(gemm->dtype, a, &gemm->a, i, l, m, k, panels->a);
@@ -53,6 +61,68 @@ void mmci_half_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c
                         gemm->a.trans ? m : k, panels->b, gemm->b.trans ? k : n,
                         l > 0 || gemm->accumulate ? 1 : 0, panels->c, n);
       }
-      round_off(gemm->dtype, panels->c, m, n, corner, gemm->ldc);
+      round_off(gemm->dtype, panels->c, n, m, n, corner, gemm->ldc);
     }
+}
+
+/* ---- small products -------------------------------------------------------------------------- */
+
+/* Rows of A and C that are in f32 at a time. */
+enum { FEW_ROWS = 32 };
+
+bool mmci_half_is_small(const mmci_gemm *gemm) {
+  return gemm->m <= MMCI_HALF_SMALL && gemm->k <= MMCI_HALF_SMALL && gemm->n <= MMCI_HALF_SMALL;
+}
+
+/* Widens B, k lines of n elements; of a transposed one each column is a line in memory. What is
+ * behind the last element of a line is multiplied with the rest, and is zero. */
+static void widen_right(const mmci_gemm *gemm, const uint16_t *b, int64_t line, float *to) {
+  for (int64_t l = 0; l < gemm->k && line > gemm->n; l++)
+    for (int64_t j = gemm->n; j < line; j++) to[l * line + j] = 0;
+  if (!gemm->b.trans) {
+    widen(gemm->dtype, b, gemm->b.ld, gemm->k, gemm->n, to, line);
+    return;
+  }
+  float column[MMCI_HALF_SMALL];
+  for (int64_t j = 0; j < gemm->n; j++) {
+    widen(gemm->dtype, b + j * gemm->b.ld, gemm->k, 1, gemm->k, column, gemm->k);
+    for (int64_t l = 0; l < gemm->k; l++) to[l * line + j] = column[l];
+  }
+}
+
+void mmci_halves_multiply(const mmci_halves *x, int64_t count, const void *a, const void *b,
+                          void *c) {
+  const mmci_gemm *gemm = &x->gemm;
+  const mmci_half_loops *loops = mmci_half_loops_here();
+  float left[FEW_ROWS * MMCI_HALF_SMALL], right[MMCI_HALF_SMALL * MMCI_HALF_SMALL],
+      sums[FEW_ROWS * MMCI_HALF_SMALL];
+  const int64_t line = (gemm->n + MMCI_HALF_LINE - 1) / MMCI_HALF_LINE * MMCI_HALF_LINE;
+  const bool keeps_left = x->a_step == 0 && gemm->m <= FEW_ROWS, keeps_right = x->b_step == 0;
+  for (int64_t i = 0; i < count; i++) {
+    const void *of_a = mmci_address(a, i * x->a_step);
+    if (i == 0 || !keeps_right) widen_right(gemm, mmci_address(b, i * x->b_step), line, right);
+    for (int64_t row = 0; row < gemm->m; row += FEW_ROWS) {
+      const int rows = gemm->m - row < FEW_ROWS ? (int)(gemm->m - row) : FEW_ROWS;
+      uint16_t *to = (uint16_t *)mmci_address(c, i * x->c_step) + row * gemm->ldc;
+      if (i == 0 || !keeps_left)
+        widen_operand(gemm->dtype, of_a, &gemm->a, row, 0, rows, (int)gemm->k, left);
+      if (gemm->accumulate) widen(gemm->dtype, to, gemm->ldc, rows, gemm->n, sums, line);
+      const mmci_half_tiles tiles = {.m = rows,
+                                     .k = gemm->k,
+                                     .line = line,
+                                     .a = left,
+                                     .b = right,
+                                     .c = sums,
+                                     .a_down = gemm->a.trans ? 1 : gemm->k,
+                                     .a_along = gemm->a.trans ? rows : 1,
+                                     .accumulate = gemm->accumulate};
+      loops->multiply(&tiles);
+      round_off(gemm->dtype, sums, line, rows, gemm->n, to, gemm->ldc);
+    }
+  }
+}
+
+void mmci_half_small(const mmci_gemm *gemm, const void *a, const void *b, void *c) {
+  const mmci_halves one = {.gemm = *gemm};
+  mmci_halves_multiply(&one, 1, a, b, c);
 }
