@@ -316,6 +316,7 @@ typedef struct assembly {
   int64_t *stored;        /* for each of n factors, the first that is stored in its matrix */
   uint32_t *traits;       /* n sets of traits */
   mmc_band *bands;        /* n */
+  bool *shared;           /* for each of n factors, whether all chains of the batch share it */
   bool repeats;
   bool structured; /* anything is said of any factor, or one has another op than one before */
   int vectors;
@@ -380,6 +381,7 @@ static int add_factor(cli_call *call, char **arguments, int64_t i, const mmc_mat
   if (a->stored[i] != i) *matrix = factors->matrices[a->stored[i]];
   a->repeats = a->repeats || a->same[i] != i;
   a->structured = a->structured || a->stored[i] != a->same[i];
+  a->shared[i] = matrix->stride == 0 && matrix->addresses == NULL;
   return CLI_DONE;
 }
 
@@ -438,6 +440,7 @@ static int assemble(cli_call *call, char **arguments, cli_groups *groups, cli_fa
   if (result != CLI_DONE) return result;
   shape_result(factors, a, &all);
   if (a->repeats) options.same = a->same;
+  options.shared = a->shared;
   if (a->structured || groups->inverse_count > 0) {
     number_groups(factors, a, groups);
     options.traits = a->traits;
@@ -465,6 +468,7 @@ static void free_assembly(assembly *a) {
   free(a->stored);
   free(a->traits);
   free(a->bands);
+  free(a->shared);
 }
 
 /* Makes room for so many files. */
@@ -497,9 +501,10 @@ static bool allocate_chain(int64_t n, cli_factors *factors, assembly *a) {
   a->stored = calloc(i, sizeof *a->stored);
   a->traits = calloc(i, sizeof *a->traits);
   a->bands = calloc(i, sizeof *a->bands);
+  a->shared = calloc(i, sizeof *a->shared);
   return factors->matrices != NULL && factors->names != NULL && a->from != NULL && a->ops != NULL &&
          a->dims != NULL && a->same != NULL && a->stored != NULL && a->traits != NULL &&
-         a->bands != NULL;
+         a->bands != NULL && a->shared != NULL;
 }
 
 /* Finds how many factors :each makes of a file. */

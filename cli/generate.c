@@ -65,14 +65,17 @@ static int allocate_buffer(cli_call *call, const mmc_chain *chain, void **out) {
   mmc_dtype dtype = mmc_chain_dtype(chain);
   mmc_matrix largest = {0};
   double most = 0;
+  int64_t most_count = 0;
   for (int64_t i = 0; i < mmc_chain_length(chain); i++) {
     mmc_matrix matrix = cli_stored_factor(chain, i);
-    double bytes = cli_matrix_bytes(dtype, mmc_chain_batch(chain), matrix.rows, matrix.cols);
+    const int64_t count = cli_factor_count(chain, i);
+    double bytes = cli_matrix_bytes(dtype, count, matrix.rows, matrix.cols);
     if (bytes <= most) continue;
     most = bytes;
+    most_count = count;
     largest = matrix;
   }
-  if (!cli_matrix_allocate(dtype, mmc_chain_batch(chain), &largest))
+  if (!cli_matrix_allocate(dtype, most_count, &largest))
     return cli_fail_memory(call, "the largest factor takes", most);
   *out = largest.data;
   return CLI_DONE;
@@ -83,26 +86,26 @@ static double factor_bytes(const mmc_chain *chain, int64_t i) {
   const int64_t *dims = mmc_chain_dims(chain);
   return mmc_chain_same(chain, i) != i
              ? 0
-             : cli_matrix_bytes(mmc_chain_dtype(chain), mmc_chain_batch(chain), dims[i],
+             : cli_matrix_bytes(mmc_chain_dtype(chain), cli_factor_count(chain, i), dims[i],
                                 dims[i + 1]);
 }
 
 /* Fills a factor and writes it; from and to say which share of the work that is. */
 static int write_factor(cli_call *call, const mmc_chain *chain, int64_t i, const char *path,
                         uint64_t seed, void *data, cli_stage *stage, double from, double to) {
-  int64_t batch = mmc_chain_batch(chain);
+  int64_t count = cli_factor_count(chain, i);
   mmc_matrix matrix = cli_stored_factor(chain, i);
   matrix.data = data;
-  matrix.stride = batch > 1 ? matrix.rows * matrix.cols : 0;
+  matrix.stride = count > 1 ? matrix.rows * matrix.cols : 0;
   char words[40];
   snprintf(words, sizeof words, "A%" PRId64 " made", i + 1);
   cli_stage_begin(call, stage, from, (from + to) / 2, words);
   cli_random_fill_factor(chain, i, seed, data, cli_stage_show, call);
   snprintf(words, sizeof words, "A%" PRId64 " written", i + 1);
   cli_stage_begin(call, stage, (from + to) / 2, to, words);
-  int64_t shape[] = {batch, matrix.rows, matrix.cols};
-  int result = cli_matrix_save(call, "-o", path, mmc_chain_dtype(chain), &matrix, batch,
-                               batch != 1 ? 3 : 2, batch != 1 ? shape : shape + 1);
+  int64_t shape[] = {count, matrix.rows, matrix.cols};
+  int result = cli_matrix_save(call, "-o", path, mmc_chain_dtype(chain), &matrix, count,
+                               count != 1 ? 3 : 2, count != 1 ? shape : shape + 1);
   cli_stage_end(call);
   return result;
 }

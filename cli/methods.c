@@ -58,19 +58,18 @@ static int fail_memory(cli_call *call, const mmc_chain *chain, double bytes) {
 static double operand_bytes(const mmc_chain *chain) {
   mmc_dtype dtype = mmc_chain_dtype(chain);
   const int64_t *dims = mmc_chain_dims(chain), n = mmc_chain_length(chain);
-  int64_t batch = mmc_chain_batch(chain);
-  double bytes = cli_matrix_bytes(dtype, batch, dims[0], dims[n]);
+  double bytes = cli_matrix_bytes(dtype, mmc_chain_batch(chain), dims[0], dims[n]);
   for (int64_t i = 0; i < n; i++)
     if (mmc_chain_stored(chain, i) == i)
-      bytes += cli_matrix_bytes(dtype, batch, dims[i], dims[i + 1]);
+      bytes += cli_matrix_bytes(dtype, cli_factor_count(chain, i), dims[i], dims[i + 1]);
   return bytes;
 }
 
-/* Moves a matrix to `offset` of the device's memory, and the offset behind it; the result is not
- * copied. */
-static int move_to_device(cli_call *call, const mmc_chain *chain, bool copied, mmc_matrix *matrix,
-                          operands *o, size_t *offset) {
-  size_t size = (size_t)mmc_chain_batch(chain) * (size_t)matrix->rows * (size_t)matrix->cols *
+/* Moves so many matrices to `offset` of the device's memory, and the offset behind them; the
+ * results are not copied. */
+static int move_to_device(cli_call *call, const mmc_chain *chain, int64_t count, bool copied,
+                          mmc_matrix *matrix, operands *o, size_t *offset) {
+  size_t size = (size_t)count * (size_t)matrix->rows * (size_t)matrix->cols *
                 mmc_dtype_size(mmc_chain_dtype(chain));
   mmc_status status = MMC_OK;
   if (copied) status = mmc_memory_write(o->memory, *offset, matrix->data, size);
@@ -95,9 +94,11 @@ static int move_all_to_device(cli_call *call, const mmc_chain *chain, const char
     if (first != i)
       o->factors[i] = o->factors[first];
     else
-      result = move_to_device(call, chain, true, &o->factors[i], o, &offset);
+      result =
+          move_to_device(call, chain, cli_factor_count(chain, i), true, &o->factors[i], o, &offset);
   }
-  if (result == CLI_DONE) result = move_to_device(call, chain, false, &o->result, o, &offset);
+  if (result == CLI_DONE)
+    result = move_to_device(call, chain, mmc_chain_batch(chain), false, &o->result, o, &offset);
   return result;
 }
 
@@ -118,7 +119,7 @@ static int make_operands(cli_call *call, const mmc_chain *chain, const cli_conte
       continue;
     }
     o.factors[i] = cli_stored_factor(chain, i);
-    done = cli_matrix_allocate(dtype, mmc_chain_batch(chain), &o.factors[i]);
+    done = cli_matrix_allocate(dtype, cli_factor_count(chain, i), &o.factors[i]);
     if (done) cli_random_fill_factor(chain, i, SEED, o.factors[i].data, NULL, NULL);
   }
   if (!done) {

@@ -165,7 +165,7 @@ void cli_random_fill_factor(const mmc_chain *chain, int64_t i, uint64_t seed, vo
   enum { PART = 1 << 24 }; /* elements; even, as numbers come in pairs */
   const int64_t *dims = mmc_chain_dims(chain);
   mmc_dtype dtype = mmc_chain_dtype(chain);
-  size_t count = (size_t)mmc_chain_batch(chain) * (size_t)dims[i] * (size_t)dims[i + 1];
+  size_t count = (size_t)cli_factor_count(chain, i) * (size_t)dims[i] * (size_t)dims[i + 1];
   cli_random random = cli_random_start(seed, (uint64_t)i);
   for (size_t begin = 0; begin < count; begin += PART) {
     size_t part = count - begin < PART ? count - begin : PART;
@@ -177,7 +177,11 @@ void cli_random_fill_factor(const mmc_chain *chain, int64_t i, uint64_t seed, vo
     if (progress != NULL && progress(user, (double)(begin + part) / (double)count) != 0) return;
   }
   if ((mmc_chain_traits(chain, i) & MMC_POSITIVE_DEFINITE) != 0)
-    make_definite(dtype, mmc_chain_batch(chain), dims[i], data);
+    make_definite(dtype, cli_factor_count(chain, i), dims[i], data);
+}
+
+int64_t cli_factor_count(const mmc_chain *chain, int64_t i) {
+  return mmc_chain_shared(chain, i) ? 1 : mmc_chain_batch(chain);
 }
 
 double cli_matrix_bytes(mmc_dtype dtype, int64_t batch, int64_t rows, int64_t cols) {

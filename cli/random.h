@@ -43,6 +43,8 @@ bool cli_dtype_is_integer(mmc_dtype dtype);
 
 /* Returns factor i as it is stored, row-major, without data. */
 mmc_matrix cli_stored_factor(const mmc_chain *chain, int64_t i);
+/* Returns how many matrices factor i stands for: one a chain, or one for all. */
+int64_t cli_factor_count(const mmc_chain *chain, int64_t i);
 /* Returns the bytes of a batch of rows x cols elements as a double, because a batch that does not
  * fit the memory has a size too. */
 double cli_matrix_bytes(mmc_dtype dtype, int64_t batch, int64_t rows, int64_t cols);

@@ -205,8 +205,9 @@ static int list_steps(cli_call *call, report *r) {
     if (mmc_plan_step(plan, i, &s->step) != MMC_OK) continue;
     double m = (double)s->step.m, k = (double)s->step.k, n = (double)s->step.n;
     s->flops = flops_each(r) * mmc_count_to_double(mmc_plan_step_multiplications(plan, i));
-    s->dense = s->flops == flops_each(r) * m * k * n * batch;
-    s->bytes = size * (m * k + k * n + m * n) * batch;
+    const double one = flops_each(r) * m * k * n, times = s->flops == one ? 1 : batch;
+    s->dense = s->flops == one * times;
+    s->bytes = size * (m * k + k * n + m * n) * times;
     s->share = total > 0 ? s->flops / total : 0;
     s->predicted_s = s->measured_s = NAN;
     s->source = "";

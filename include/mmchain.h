@@ -298,9 +298,15 @@ typedef struct mmc_chain_options {
    * elements, and is neither tuned nor differentiated. Sums of i64 that exceed its range become the
    * end of the range, short of the zero. */
   mmc_semiring semiring;
+  /* n flags: factor i is one matrix for all chains of the batch, and in executions it has stride 0
+   * and no addresses. Plans then count on it that a product of such factors alone is computed once
+   * and not for every chain (docs/execution.md). A factor that is the same matrix as such a one is
+   * one too. NULL means that none is known; where nothing is computed once by them, all are
+   * dropped. They are copied. */
+  const bool *shared;
 } mmc_chain_options;
 #define MMC_CHAIN_OPTIONS_INIT \
-  { sizeof(mmc_chain_options), 1, NULL, NULL, NULL, NULL, 0, 0, false, NULL, MMC_PLUS_TIMES }
+  { sizeof(mmc_chain_options), 1, NULL, NULL, NULL, NULL, 0, 0, false, NULL, MMC_PLUS_TIMES, NULL }
 
 /* CONSTRUCTOR. Makes a batch of chains, a chain whose factors repeat, or one whose factors have
  * structure. Errors and ownership are those of mmc_chain_create(). */
@@ -311,14 +317,15 @@ MMC_API mmc_status mmc_chain_create_batch(mmc_context *context, mmc_dtype dtype,
  *     [dtype:]p0xp1x...xpn[@batch][:ops]      f64:10x30x5x60   c64:8x9x7:NH   f32:4x4x4@10000
  * where an integer dtype may have a modulus, i64%1000000007:64x64^1000, or an exclamation mark for
  * checked, i64!:8x9x7; and a dtype a semiring, f32~max-plus:64x64^1000.
- * dtype is f64 when left out, and batch is 1; ops is one letter a factor: N, T or H. Factors may
+ * dtype is f64 when left out, and batch is 1; ops is one letter a factor: N, T or H, of a factor
+ * that is shared by all chains of the batch n, t or h: f64:135x651x77x34@32:nnN. Factors may
  * repeat: ^ behind a square one says how often that matrix stands there, 64x64^1000, which has one
  * letter; and =numbers at the end say of each factor that is written which, counted from 1, is the
  * first that is the same matrix: f64:8x9x8x9x8=1,2,1,2. A text with ^ has at most 131072 factors;
  * mmc_chain_create_batch() takes more.
  * Factors with structure have words in place of a letter, with commas between factors: lower,
  * upper, unit, diagonal, symmetric, hermitian, spd (positive definite), identity, zero, orthogonal,
- * permutation, tridiagonal, banded(1,2) with the diagonals below and above, inv, and N, T or H,
+ * permutation, tridiagonal, banded(1,2) with the diagonals below and above, inv, and a letter,
  * joined by dots; and a group in parentheses may be inverted: f64:80x80x5:lower.T.inv,N and
  * f64:5x80x5x80x1:(T,N).inv,T,N=1,1,1,4, where = also tells a matrix of another op.
  * Returns: E_ARG with the position and what was expected, E_NOMEM. context may be NULL. */
@@ -334,6 +341,9 @@ MMC_API int64_t mmc_chain_batch(const mmc_chain *chain);
 /* Returns the first factor that is known to be the same matrix as factor i, 0 <= i < n; i itself
  * for most. */
 MMC_API int64_t mmc_chain_same(const mmc_chain *chain, int64_t i);
+/* Says whether factor i, 0 <= i < n, is known to be one matrix for all chains of the batch, as
+ * mmc_chain_options has it. */
+MMC_API bool mmc_chain_shared(const mmc_chain *chain, int64_t i);
 /* Returns the first factor that is known to be stored in the same matrix as factor i, 0 <= i < n,
  * though their ops may differ; i itself for most, -1 where there is no factor i. */
 MMC_API int64_t mmc_chain_stored(const mmc_chain *chain, int64_t i);
@@ -370,7 +380,8 @@ typedef struct mmc_plan_options {
    * but the last find the order of fewest multiplications, and the same one where several tie: see
    * mmc_order_create(). Where the chain says which factors are the same matrix, "auto" also
    * computes once what repeats when that takes fewer multiplications: A^1000 is some 14 products.
-   * NULL means "auto". */
+   * Where it says which factors are shared by a batch, products of these alone count once, of at
+   * most 64 factors and but for "hu-shing". NULL means "auto". */
   const char *solver;
   /* "cpu" (the best that is built in), "blas", "ref", "cuda" or "cuda:i"; NULL means "cpu".
    * "cuda:all" and "cuda:0,1" are several GPUs of this host, which multiply the chain together
@@ -489,7 +500,8 @@ typedef enum mmc_format {
 MMC_API mmc_status mmc_plan_explain(const mmc_plan *plan, mmc_format format, mmc_write_fn write,
                                     void *user);
 
-/* Returns the multiplications of all chains of a batch together. */
+/* Returns the multiplications of all chains of a batch together, those of products of shared
+ * factors alone once. */
 MMC_API mmc_count mmc_plan_multiplications(const mmc_plan *plan);
 /* Returns the bytes that a run of the plan holds for intermediates. */
 MMC_API uint64_t mmc_plan_workspace_bytes(const mmc_plan *plan);
@@ -532,8 +544,9 @@ typedef struct mmc_step {
 MMC_API int64_t mmc_plan_step_count(const mmc_plan *plan);
 /* Writes step index. Returns: E_ARG past the last one. */
 MMC_API mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out);
-/* Returns the multiplications of step index, of all chains: m k n, or those of its kernel where
- * that uses the structure of factors; 0 past the last one. */
+/* Returns the multiplications of step index, of all chains: m k n for each, or once where its
+ * factors are shared; those of its kernel where that uses the structure of factors; 0 past the last
+ * one. */
 MMC_API mmc_count mmc_plan_step_multiplications(const mmc_plan *plan, int64_t index);
 /* Returns the device's name of the kernel that computes step index, "cublas sgemm"; "" past the
  * last one. It lives as long as the context. */

@@ -110,12 +110,29 @@ static mmc_status check_chain(const mmc_chain *chain, const mmci_saved *saved, m
   return status;
 }
 
+/* Finds the chain that is planned for a caller who has this one: a plan for matrices of every
+ * chain's own goes for shared ones, too. */
+static mmc_status find_chain(const mmc_chain *given, const mmci_saved *saved, mmc_chain *separate,
+                             const mmc_chain **out, mmci_error *error) {
+  mmci_error ignored;
+  mmc_status status = check_chain(given, saved, error);
+  *out = given;
+  if (status != MMC_E_ARG || given->shared == NULL) return status;
+  *separate = *given;
+  separate->shared = NULL;
+  if (check_chain(separate, saved, &ignored) != MMC_OK) return status;
+  *out = separate;
+  return MMC_OK;
+}
+
 static mmc_status plan_again(mmc_context *context, const mmci_saved *saved, const mmc_chain *given,
                              const mmc_plan_options *options, mmc_plan **out, mmci_error *error) {
-  mmc_chain *own = NULL;
-  mmc_status status = given != NULL ? check_chain(given, saved, error)
+  mmc_chain *own = NULL, separate;
+  const mmc_chain *chain = NULL;
+  mmc_status status = given != NULL ? find_chain(given, saved, &separate, &chain, error)
                                     : mmci_chain_parse(saved->chain, &own, error);
   if (status != MMC_OK) return status;
+  if (given == NULL) chain = own;
   mmc_plan_options with = *options;
   with.objective = saved->objective;
   with.device = saved->device;
@@ -127,7 +144,6 @@ static mmc_status plan_again(mmc_context *context, const mmci_saved *saved, cons
     memcpy(with.tile, saved->tile, sizeof with.tile);
   if (strcmp(saved->objective, "energy") == 0 && options->max_slowdown == 0)
     with.max_slowdown = saved->max_slowdown;
-  const mmc_chain *chain = given != NULL ? given : own;
   /* What is planned by itself may share results, which an order that is given does not. The rule
    * "exact" is saved whether it was given, so that devices fuse more, or not. */
   const bool may_be_default = rule != NULL && options->fuse == NULL && strcmp(rule, "exact") == 0,

@@ -35,7 +35,14 @@ static uint64_t hash_of(const mmci_plan_asked *x) {
                        (uint64_t)chain->dtype);
   hash = mix(hash, (uint64_t)chain->batch);
   for (int32_t i = 0; i <= chain->n; i++) hash = mix(hash, (uint64_t)chain->dims[i]);
+  for (int32_t i = 0; i < chain->n && chain->shared != NULL; i++)
+    hash = mix(hash, (uint64_t)chain->shared[i]);
   return hash;
+}
+
+/* Says whether both arrays of n numbers are the same, or neither is there. */
+static bool is_same_array(const int32_t *a, const int32_t *b, size_t n) {
+  return (a == NULL) == (b == NULL) && (a == NULL || memcmp(a, b, n * sizeof *a) == 0);
 }
 
 /* Says whether two chains without structure are the same but for what a product may be off by. */
@@ -45,9 +52,8 @@ static bool is_same_chain(const mmc_chain *a, const mmc_chain *b) {
          a->rule.modulus == b->rule.modulus && a->rule.checked == b->rule.checked &&
          a->rule.semiring == b->rule.semiring &&
          memcmp(a->dims, b->dims, (n + 1) * sizeof *a->dims) == 0 &&
-         memcmp(a->ops, b->ops, n * sizeof *a->ops) == 0 &&
-         (a->same == NULL) == (b->same == NULL) &&
-         (a->same == NULL || memcmp(a->same, b->same, n * sizeof *a->same) == 0);
+         memcmp(a->ops, b->ops, n * sizeof *a->ops) == 0 && is_same_array(a->same, b->same, n) &&
+         is_same_array(a->shared, b->shared, n);
 }
 
 /* Facts that differ between their members only would be planned for again, nothing worse. */

@@ -32,7 +32,7 @@ mmc_status mmci_dims_check(int64_t n, const int64_t *dims, mmci_error *error) {
 
 /* What a chain has room for, besides dims and ops. */
 typedef struct room {
-  bool same, structure;
+  bool same, shared, structure;
   int64_t inverses;
 } room;
 
@@ -43,7 +43,8 @@ static mmc_status allocate_chain(mmc_dtype dtype, int64_t n, room has, mmc_chain
   size_t count = (size_t)n, structured = has.structure ? count : 0,
          groups = (size_t)has.inverses * sizeof(mmc_inverse),
          bytes = sizeof(mmc_chain) + (count + 1) * sizeof(int64_t) + groups +
-                 count * (sizeof(mmc_op) + (has.same ? sizeof(int32_t) : 0)) +
+                 count * (sizeof(mmc_op) + (has.same ? sizeof(int32_t) : 0) +
+                          (has.shared ? sizeof(int32_t) : 0)) +
                  structured * (sizeof(mmc_band) + sizeof(uint32_t) + sizeof(int32_t));
   mmc_chain *chain = mmci_alloc_array(1, bytes);
   if (chain == NULL) return mmci_fail_nomem(error, bytes);
@@ -58,6 +59,10 @@ static mmc_status allocate_chain(mmc_dtype dtype, int64_t n, room has, mmc_chain
   at += count * sizeof(mmc_op);
   if (has.same) {
     chain->same = (int32_t *)at;
+    at += count * sizeof(int32_t);
+  }
+  if (has.shared) {
+    chain->shared = memset(at, 0, count * sizeof(int32_t));
     at += count * sizeof(int32_t);
   }
   if (has.structure) {
@@ -140,6 +145,24 @@ static void settle_structure(mmc_chain *chain) {
             mmci_chain_transposes(chain, i, i + 1, true);
   if (gains) return;
   forget(chain);
+}
+
+/* Makes of flags in shared what is kept there, or drops them where nothing is computed once. */
+static void settle_shared(mmc_chain *chain) {
+  int32_t *shared = chain->shared;
+  if (shared == NULL) return;
+  for (int32_t i = 0; i < chain->n; i++) {
+    const int64_t first = mmc_chain_stored(chain, i);
+    if (shared[i] != 0) shared[first] = 1;
+  }
+  for (int32_t i = 0; i < chain->n; i++) shared[i] = shared[mmc_chain_stored(chain, i)];
+  bool pays = false;
+  for (int32_t i = chain->n - 1; i >= 0; i--) {
+    const bool goes_on = shared[i] != 0 && i + 1 < chain->n && shared[i + 1] > i + 1;
+    pays = pays || (goes_on && chain->n > 2);
+    shared[i] = goes_on ? shared[i + 1] : shared[i] != 0 ? i + 1 : i;
+  }
+  if (!pays || chain->batch <= 1) chain->shared = NULL;
 }
 
 static mmc_status check_traits(const mmc_chain *chain, mmci_error *error) {
@@ -266,6 +289,7 @@ mmc_status mmci_chain_create_as(mmc_dtype dtype, int64_t n, const int64_t *dims,
         mmci_fail(error, MMC_E_ARG,
                   "inverse_count: expected 0 to %" PRId64 " inverses, got %" PRId64, most, groups);
   const room has = {.same = same != NULL,
+                    .shared = options->shared != NULL,
                     .structure = options->traits != NULL || options->stored != NULL || groups > 0,
                     .inverses = groups};
   mmc_chain *chain;
@@ -275,7 +299,9 @@ mmc_status mmci_chain_create_as(mmc_dtype dtype, int64_t n, const int64_t *dims,
   memcpy(chain->dims, dims, (size_t)(n + 1) * sizeof *dims);
   for (int64_t i = 0; i < n; i++) chain->ops[i] = ops != NULL ? ops[i] : MMC_OP_N;
   for (int64_t i = 0; same != NULL && i < n; i++) chain->same[i] = (int32_t)same[i];
+  for (int64_t i = 0; has.shared && i < n; i++) chain->shared[i] = options->shared[i];
   if (has.structure) status = add_structure(options, chain, error);
+  if (status == MMC_OK) settle_shared(chain);
   if (status == MMC_OK)
     *out = chain;
   else
@@ -353,6 +379,7 @@ mmc_status mmci_chain_copy(const mmc_chain *chain, mmc_chain **out, mmci_error *
   size_t n = (size_t)chain->n;
   mmc_chain *copy;
   const room has = {.same = chain->same != NULL,
+                    .shared = chain->shared != NULL,
                     .structure = chain->traits != NULL,
                     .inverses = chain->inverse_count};
   mmc_status status = allocate_chain(chain->dtype, chain->n, has, &copy, error);
@@ -363,6 +390,7 @@ mmc_status mmci_chain_copy(const mmc_chain *chain, mmc_chain **out, mmci_error *
   memcpy(copy->dims, chain->dims, (n + 1) * sizeof *copy->dims);
   memcpy(copy->ops, chain->ops, n * sizeof *copy->ops);
   if (chain->same != NULL) memcpy(copy->same, chain->same, n * sizeof *copy->same);
+  if (chain->shared != NULL) memcpy(copy->shared, chain->shared, n * sizeof *copy->shared);
   if (chain->traits != NULL) {
     memcpy(copy->traits, chain->traits, n * sizeof *copy->traits);
     memcpy(copy->bands, chain->bands, n * sizeof *copy->bands);
@@ -393,6 +421,11 @@ const mmc_op *mmc_chain_ops(const mmc_chain *chain) {
 int64_t mmc_chain_same(const mmc_chain *chain, int64_t i) {
   if (chain == NULL || i < 0 || i >= chain->n) return -1;
   return chain->same != NULL ? chain->same[i] : i;
+}
+
+bool mmc_chain_shared(const mmc_chain *chain, int64_t i) {
+  if (chain == NULL || chain->shared == NULL || i < 0 || i >= chain->n) return false;
+  return chain->shared[i] > i;
 }
 
 int64_t mmc_chain_stored(const mmc_chain *chain, int64_t i) {
@@ -433,8 +466,6 @@ int64_t mmc_chain_batch(const mmc_chain *chain) {
 }
 
 /* ---- text form ----------------------------------------------------------------------------- */
-
-static const char op_letters[] = {[MMC_OP_N] = 'N', [MMC_OP_T] = 'T', [MMC_OP_H] = 'H'};
 
 static mmc_status fail_at(const char *text, const char *at, const char *expected,
                           mmci_error *error) {
@@ -533,25 +564,26 @@ static bool is_unwritten(const mmc_chain *chain, int32_t i) {
 static mmc_status read_ops(reader *r) {
   mmc_chain *chain = r->chain;
   for (int32_t i = 0; i < chain->n; i++) {
-    size_t op = 0;
     if (goes_on(chain, i)) {
       chain->ops[i] = chain->ops[i - 1];
+      if (chain->shared != NULL) chain->shared[i] = chain->shared[i - 1];
       continue;
     }
-    while (op < sizeof op_letters && op_letters[op] != *r->at) op++;
-    if (op == sizeof op_letters)
-      return fail_at(r->text, r->at, "N, T or H for every factor", r->error);
-    chain->ops[i] = (mmc_op)op;
+    if (!mmci_op_read(*r->at, chain, i))
+      return fail_at(r->text, r->at, "N, T or H for every factor, of a shared one n, t or h",
+                     r->error);
     r->at++;
   }
   return MMC_OK;
 }
 
-/* Says whether factors are told by words and not by letters. */
+/* Says whether factors are told by words and not by letters. No word consists of n, t and h. */
 static bool has_words(const char *at) {
   size_t letters = strcspn(at, "=");
   for (size_t i = 0; i < letters; i++)
-    if (at[i] == ',' || at[i] == '(' || (at[i] >= 'a' && at[i] <= 'z')) return true;
+    if (at[i] == ',' || at[i] == '(' ||
+        (at[i] >= 'a' && at[i] <= 'z' && strchr(MMCI_SHARED_OPS, at[i]) == NULL))
+      return true;
   return false;
 }
 
@@ -642,9 +674,11 @@ static mmc_status read_chain(reader *r) {
     status = read_same(r);
   }
   if (status == MMC_OK && *r->at != '\0') status = fail_at(r->text, r->at, "the end", r->error);
-  if (status != MMC_OK || r->chain->traits == NULL) return status;
-  status = check_structure(r->chain, r->error);
-  if (status == MMC_OK) settle_structure(r->chain);
+  if (status == MMC_OK && r->chain->traits != NULL) {
+    status = check_structure(r->chain, r->error);
+    if (status == MMC_OK) settle_structure(r->chain);
+  }
+  if (status == MMC_OK) settle_shared(r->chain);
   return status;
 }
 
@@ -653,6 +687,7 @@ static room room_of(const char *at, bool repeats) {
   const char *colon = strchr(at, ':');
   room has = {.same = repeats};
   if (colon == NULL) return has;
+  has.shared = strpbrk(colon, MMCI_SHARED_OPS) != NULL;
   has.structure = has_words(colon + 1) || strchr(at, '=') != NULL;
   for (const char *c = colon; *c != '\0'; c++)
     has.inverses += *c == '(' && !(c[-1] >= 'a' && c[-1] <= 'z'); /* and not "banded(" */
@@ -757,7 +792,7 @@ mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *use
     for (end = i + 1; end < chain->n && is_unwritten(chain, end);) end++;
     mmci_text_printf(&text, "x%" PRId64, chain->dims[i + 1]);
     if (end - i > 1) mmci_text_printf(&text, "^%" PRId32, end - i);
-    plain = plain && chain->ops[i] == MMC_OP_N;
+    plain = plain && chain->ops[i] == MMC_OP_N && !mmc_chain_shared(chain, i);
     apart = apart && first_of(chain, i) == i;
   }
   if (chain->batch != 1) mmci_text_printf(&text, "@%" PRId64, chain->batch);
@@ -767,7 +802,7 @@ mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *use
   }
   if (!plain) mmci_text_bytes(&text, ":", 1);
   for (int32_t i = 0; i < chain->n && !plain; i++)
-    if (!is_unwritten(chain, i)) mmci_text_bytes(&text, &op_letters[chain->ops[i]], 1);
+    if (!is_unwritten(chain, i)) mmci_text_printf(&text, "%c", mmci_op_letter(chain, i));
   for (int32_t i = 0; i < chain->n && !apart; i++)
     if (!is_unwritten(chain, i))
       mmci_text_printf(&text, "%c%" PRId32, i == 0 ? '=' : ',', first_of(chain, i) + 1);

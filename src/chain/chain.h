@@ -13,6 +13,9 @@ struct mmc_chain {
   mmc_op *ops;   /* n ops */
   /* For each of n factors, the first that is the same matrix and op; NULL when unknown. */
   int32_t *same;
+  /* For each of n factors, the first from there on that is not one matrix for all chains of the
+   * batch; NULL where no product but the whole chain has only such factors. */
+  int32_t *shared;
   /* These are of chains with structure, and NULL and 0 for all others, even where callers gave them
    * and nothing can be gained by them. */
   uint32_t *traits;      /* n closed sets, see traits.h */
@@ -43,6 +46,12 @@ mmc_status mmci_chain_create_batch(mmc_dtype dtype, int64_t n, const int64_t *di
 mmc_status mmci_chain_create_as(mmc_dtype dtype, int64_t n, const int64_t *dims, const mmc_op *ops,
                                 const mmc_chain_options *options, mmc_chain **out,
                                 mmci_error *error);
+/* Returns how often the product of factors i..j-1 is computed, for all chains together. The last
+ * product is written for every chain, whatever its factors. */
+static inline int64_t mmci_chain_product_batch(const mmc_chain *chain, int64_t i, int64_t j) {
+  const bool is_once = chain->shared != NULL && chain->shared[i] >= j && j - i < chain->n;
+  return is_once ? 1 : chain->batch;
+}
 /* Says whether factor j is the transposed factor i, or conjugated too, by what is known. */
 bool mmci_chain_transposes(const mmc_chain *chain, int32_t i, int32_t j, bool conjugated);
 /* Gives a chain that nobody else has yet a rule of integers. Returns: E_ARG, where its dtype cannot

@@ -5,12 +5,22 @@
 #include "base/dtype.h"
 #include "chain/traits.h"
 
-static const char op_letters[] = {[MMC_OP_N] = 'N', [MMC_OP_T] = 'T', [MMC_OP_H] = 'H'};
+static const char op_letters[] = "NTH"; /* by the numbers of mmc_op, as in MMCI_SHARED_OPS */
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
+bool mmci_op_read(char letter, mmc_chain *chain, int32_t i) {
+  const char *shared = letter != '\0' ? strchr(MMCI_SHARED_OPS, letter) : NULL,
+             *own = letter != '\0' ? strchr(op_letters, letter) : NULL;
+  if (shared == NULL && own == NULL) return false;
+  chain->ops[i] = (mmc_op)(shared != NULL ? shared - MMCI_SHARED_OPS : own - op_letters);
+  if (shared != NULL) chain->shared[i] = 1;
+  return true;
+}
+
 static const char any_word[] =
-    "N, T, H, inv, lower, upper, unit, diagonal, symmetric, hermitian, spd, identity, zero, "
+    "N, T, H, n, t, h, inv, lower, upper, unit, diagonal, symmetric, hermitian, spd, identity, "
+    "zero, "
     "orthogonal, permutation, tridiagonal or banded(1,2)";
 
 /* Reads words with dots between them, of factor i. */
@@ -19,17 +29,16 @@ static bool read_item(const char **at, mmc_chain *chain, int32_t i, const char *
   for (;;) {
     uint32_t trait = 0;
     mmc_band *band = &chain->bands[i];
-    const char *end = mmci_trait_read(*at, &trait, band), *letter = NULL;
-    if (end == NULL && strcspn(*at, ".,()=") == 1) {
-      letter = memchr(op_letters, **at, sizeof op_letters);
-      end = *at + 1;
-    }
+    const char *end = mmci_trait_read(*at, &trait, band);
     *expected = any_word;
-    if (trait == 0 && (letter == NULL || has_op)) return false;
-    if (end == NULL || (trait != 0 && mmci_traits_have(chain->traits[i], trait))) return false;
+    if (end == NULL) {
+      if (has_op || strcspn(*at, ".,()=") != 1 || !mmci_op_read(**at, chain, i)) return false;
+      has_op = true;
+      end = *at + 1;
+    } else if (mmci_traits_have(chain->traits[i], trait)) {
+      return false;
+    }
     chain->traits[i] |= trait;
-    if (letter != NULL) chain->ops[i] = (mmc_op)(letter - op_letters);
-    has_op = has_op || letter != NULL;
     *at = end;
     if (**at != '.') return true;
     ++*at;
@@ -70,6 +79,7 @@ bool mmci_structure_read(const char **at, mmc_chain *chain, const char **expecte
       chain->bands[t] = chain->bands[i];
       chain->ops[t] = chain->ops[i];
       chain->stored[t] = i;
+      if (chain->shared != NULL) chain->shared[t] = chain->shared[i];
     }
     if (!close_groups(at, chain, end - 1, expected)) return false;
   }
@@ -80,6 +90,10 @@ bool mmci_structure_read(const char **at, mmc_chain *chain, const char **expecte
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
+
+char mmci_op_letter(const mmc_chain *chain, int32_t i) {
+  return (mmc_chain_shared(chain, i) ? MMCI_SHARED_OPS : op_letters)[chain->ops[i]];
+}
 
 static int32_t count_at(const mmc_chain *chain, int64_t i, bool last) {
   int32_t count = 0;
@@ -95,8 +109,8 @@ void mmci_structure_write(const mmc_chain *chain, mmci_text *text) {
     for (int32_t c = count_at(chain, i, false); c > 0; c--) mmci_text_bytes(text, "(", 1);
     const uint32_t traits = chain->traits[i];
     bool any = mmci_traits_write(traits & MMCI_TRAITS_OF_MATRIX, chain->bands[i], is_complex, text);
-    if (!any || chain->ops[i] != MMC_OP_N)
-      mmci_text_printf(text, "%s%c", any ? "." : "", op_letters[chain->ops[i]]);
+    if (!any || chain->ops[i] != MMC_OP_N || mmc_chain_shared(chain, i))
+      mmci_text_printf(text, "%s%c", any ? "." : "", mmci_op_letter(chain, i));
     if ((traits & MMC_INVERSE) != 0) mmci_text_printf(text, ".inv");
     for (int32_t c = count_at(chain, i, true); c > 0; c--) mmci_text_printf(text, ").inv");
   }

@@ -46,6 +46,10 @@ void mmci_tree_ranges(const mmci_tree *tree, mmci_range *ranges);
 mmc_status mmci_tree_multiplications(const mmci_tree *tree, const int64_t *dims, mmci_u128 *out,
                                      mmci_error *error);
 
+/* Counts those of all chains of a batch, what its chains share once. */
+mmc_status mmci_tree_multiplications_of_batch(const mmci_tree *tree, const mmc_chain *chain,
+                                              mmci_u128 *out, mmci_error *error);
+
 /* Writes the tree as ((A1 (A2 A3)) A4), with numbers from 1. Returns E_NOMEM, E_IO. */
 mmc_status mmci_tree_write(const mmci_tree *tree, mmc_order_format format, mmc_write_fn write,
                            void *user, mmci_error *error);

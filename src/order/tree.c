@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "chain/chain.h"
 #include "order/order.h"
 
 mmc_status mmci_tree_create(int32_t n, mmci_tree *out, mmci_error *error) {
@@ -68,8 +69,9 @@ void mmci_tree_ranges(const mmci_tree *tree, mmci_range *ranges) {
   }
 }
 
-mmc_status mmci_tree_multiplications(const mmci_tree *tree, const int64_t *dims, mmci_u128 *out,
-                                     mmci_error *error) {
+/* Adds up what the products of a tree take, each once where chain is NULL. */
+static mmc_status add_up(const mmci_tree *tree, const int64_t *dims, const mmc_chain *chain,
+                         mmci_u128 *out, mmci_error *error) {
   int32_t n = tree->n;
   mmci_range shallow[SHALLOW], *ranges = shallow;
   if (n > SHALLOW) {
@@ -78,12 +80,25 @@ mmc_status mmci_tree_multiplications(const mmci_tree *tree, const int64_t *dims,
   }
   mmci_tree_ranges(tree, ranges);
   mmci_u128 total = 0;
-  for (int32_t t = 0; t < n - 1; t++)
-    total = mmci_u128_add(total, mmci_multiplications(dims[ranges[t].first], dims[ranges[t].split],
-                                                      dims[ranges[t].last]));
+  for (int32_t t = 0; t < n - 1; t++) {
+    const mmci_range r = ranges[t];
+    const mmci_u128 one = mmci_multiplications(dims[r.first], dims[r.split], dims[r.last]);
+    const int64_t times = chain != NULL ? mmci_chain_product_batch(chain, r.first, r.last) : 1;
+    total = mmci_u128_add(total, mmci_u128_mul(one, (uint64_t)times));
+  }
   if (ranges != shallow) free(ranges);
   *out = total;
   return MMC_OK;
+}
+
+mmc_status mmci_tree_multiplications(const mmci_tree *tree, const int64_t *dims, mmci_u128 *out,
+                                     mmci_error *error) {
+  return add_up(tree, dims, NULL, out, error);
+}
+
+mmc_status mmci_tree_multiplications_of_batch(const mmci_tree *tree, const mmc_chain *chain,
+                                              mmci_u128 *out, mmci_error *error) {
+  return add_up(tree, chain->dims, chain, out, error);
 }
 
 /* ---- printing ------------------------------------------------------------------------------ */

@@ -18,19 +18,15 @@ mmci_need mmci_product_need(uint64_t left, uint64_t left_result, uint64_t right,
   return (mmci_need){.bytes = max(left_first, all)};
 }
 
-void mmci_tree_needs(const mmci_tree *tree, const mmci_range *ranges, const int64_t *dims,
-                     size_t element_size, mmci_need *needs) {
+void mmci_tree_needs(const mmci_tree *tree, const uint64_t *result_bytes, mmci_need *needs) {
   int32_t n = tree->n;
   for (int32_t t = 0; t < n - 1; t++) {
     mmci_product p = tree->products[t];
-    mmci_range r = ranges[t];
     bool root = t == n - 2;
     needs[t] = mmci_product_need(
-        p.left < n ? 0 : needs[p.left - n].bytes,
-        p.left < n ? 0 : mmci_result_bytes(dims[r.first], dims[r.split], element_size),
-        p.right < n ? 0 : needs[p.right - n].bytes,
-        p.right < n ? 0 : mmci_result_bytes(dims[r.split], dims[r.last], element_size),
-        root ? 0 : mmci_result_bytes(dims[r.first], dims[r.last], element_size));
+        p.left < n ? 0 : needs[p.left - n].bytes, p.left < n ? 0 : result_bytes[p.left - n],
+        p.right < n ? 0 : needs[p.right - n].bytes, p.right < n ? 0 : result_bytes[p.right - n],
+        root ? 0 : result_bytes[t]);
   }
 }
 

@@ -22,10 +22,9 @@ typedef struct mmci_need {
 mmci_need mmci_product_need(uint64_t left, uint64_t left_result, uint64_t right,
                             uint64_t right_result, uint64_t result);
 
-/* Fills needs[t] for every product of the tree, n-1 of them; the root's result is the caller's and
- * counts 0 bytes. ranges are those of mmci_tree_ranges(). */
-void mmci_tree_needs(const mmci_tree *tree, const mmci_range *ranges, const int64_t *dims,
-                     size_t element_size, mmci_need *needs);
+/* Fills needs[t] for every product of the tree, n-1 of them, whose result takes result_bytes[t];
+ * the root's is the caller's and counts 0 bytes. */
+void mmci_tree_needs(const mmci_tree *tree, const uint64_t *result_bytes, mmci_need *needs);
 
 /* Up to so many factors, every order is weighed. */
 enum { MMCI_WITHIN_ALL_PAIRS = 128 };

@@ -137,7 +137,10 @@ static void put_plain_reason(const mmci_plan *plan, mmci_text *text) {
   else if (strcmp(plan->solver, "given") == 0)
     mmci_text_printf(text, "as given");
   else
-    mmci_text_printf(text, "the fewest multiplications of all orders");
+    mmci_text_printf(text, "the fewest multiplications of all orders%s",
+                     plan->chain->shared != NULL && strcmp(plan->solver, "hu-shing") == 0
+                         ? ", were nothing computed once"
+                         : "");
 }
 
 static void put_reason(const mmci_plan *plan, mmci_text *text) {
@@ -157,6 +160,56 @@ static void put_batch(const mmci_plan *plan, mmci_text *text) {
                    batch);
   if (plan->chunk < batch) mmci_text_printf(text, "; %" PRId64 " at a time", plan->chunk);
   mmci_text_printf(text, "%s", words(plan->explainer->batch_note, ""));
+}
+
+static bool is_shared_factor(const mmci_plan *plan, int32_t operand) {
+  return mmc_chain_shared(plan->chain, operand);
+}
+
+static bool is_computed_once(const mmci_plan *plan, int32_t operand) {
+  const mmci_plan_step *step = &plan->steps[operand - plan->chain->n];
+  return mmci_plan_step_batch(plan, step) < plan->chain->batch;
+}
+
+/* Writes the names of operands begin to end-1 that are such, of many only the first and the last.
+ */
+static void put_names(const mmci_plan *plan, int32_t begin, int32_t end,
+                      bool (*is_such)(const mmci_plan *plan, int32_t operand), mmci_text *text) {
+  enum { FEW = 8 };
+  int32_t count = 0, last = begin;
+  for (int32_t i = begin; i < end; i++)
+    if (is_such(plan, i)) {
+      count++;
+      last = i;
+    }
+  int32_t at = 0;
+  for (int32_t i = begin; i < end; i++) {
+    if (!is_such(plan, i) || (count > FEW && at > 0 && i < last)) continue;
+    mmci_text_printf(text, "%s%s",
+                     at == 0       ? ""
+                     : count > FEW ? " ... "
+                                   : " ",
+                     mmci_operand_name(plan, i).text);
+    at++;
+  }
+}
+
+/* Writes which factors all chains share, and what is computed once therefore. */
+static void put_common(const mmci_plan *plan, mmci_text *text) {
+  const int32_t n = plan->chain->n;
+  if (plan->chain->shared == NULL) return;
+  mmci_text_printf(text, "\nshared           ");
+  put_names(plan, 0, n, is_shared_factor, text);
+  mmci_text_printf(text, ": one matrix each for all chains");
+  bool has_once = false;
+  for (int32_t s = 0; s < plan->step_count; s++)
+    has_once = has_once || is_computed_once(plan, n + s);
+  if (!has_once) return;
+  mmci_text_printf(text, "; computed once");
+  if (plan->chunk < plan->chain->batch)
+    mmci_text_printf(text, " for %" PRId64 " chains", plan->chunk);
+  mmci_text_printf(text, ": ");
+  put_names(plan, n, n + plan->step_count, is_computed_once, text);
 }
 
 /* Returns how large the elements of the result may be when those of the factors are 1, by its inner
@@ -285,6 +338,7 @@ static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_erro
   mmci_text_printf(text, "chain            ");
   mmc_chain_write(plan->chain, mmci_write_to_text, text);
   put_batch(plan, text);
+  put_common(plan, text);
   mmci_text_printf(text, "\norder            ");
   if (plan->chain->n <= TEXT_STEPS) {
     mmc_status status = put_order(plan, text, error);
@@ -416,11 +470,23 @@ static void put_json_steps(const mmci_plan *plan, mmci_text *text) {
       mmci_text_printf(text, ", \"group\": %" PRId32, step->group);
     else
       mmci_text_printf(text, ", \"group\": null");
+    if (is_computed_once(plan, plan->chain->n + s)) mmci_text_printf(text, ", \"once\": true");
     mmci_text_printf(text, ", \"cost\": ");
     mmci_put_json_count(text, mmci_plan_step_cost(plan, s));
     mmci_text_printf(text, "}");
   }
   mmci_text_printf(text, "%s]", plan->step_count > 0 ? "\n" : "");
+}
+
+static void put_json_shared(const mmc_chain *chain, mmci_text *text) {
+  if (chain->shared == NULL) return;
+  const char *before = ", \"shared\": [";
+  for (int32_t i = 0; i < chain->n; i++) {
+    if (!mmc_chain_shared(chain, i)) continue;
+    mmci_text_printf(text, "%s%" PRId32, before, i + 1);
+    before = ", ";
+  }
+  mmci_text_printf(text, "]");
 }
 
 static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
@@ -429,6 +495,7 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
   mmc_chain_write(chain, mmci_write_to_text, text);
   mmci_text_printf(text, "\", \"batch\": %" PRId64 ", \"chains_at_a_time\": %" PRId64, chain->batch,
                    plan->chunk);
+  put_json_shared(chain, text);
   mmci_text_printf(text, ", \"objective\": \"%s\", \"solver\": \"%s\", \"device\": ",
                    plan->explainer->objective, plan->solver);
   mmci_text_json_string(text, plan->device);

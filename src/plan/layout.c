@@ -21,6 +21,7 @@ typedef struct region {
 typedef struct layout {
   mmci_range range;
   mmci_need need;
+  uint64_t bytes; /* of the result */
   region where;
   int32_t step;
 } layout;
@@ -30,30 +31,29 @@ size_t mmci_plan_element_bytes(const mmci_plan *plan) {
   return __builtin_mul_overflow(plan->chunk, size, &bytes) ? INT64_MAX : (size_t)bytes;
 }
 
-static uint64_t product_bytes(const mmci_plan *plan, const layout *x) {
-  const int64_t *dims = plan->chain->dims;
-  return mmci_result_bytes(dims[x->range.first], dims[x->range.last],
-                           mmci_plan_element_bytes(plan));
+static uint64_t product_bytes(const mmci_plan *plan, mmci_range range) {
+  const mmc_chain *chain = plan->chain;
+  const bool is_common = mmci_chain_product_batch(chain, range.first, range.last) < chain->batch;
+  return mmci_result_bytes(chain->dims[range.first], chain->dims[range.last],
+                           mmci_plan_matrix_element_bytes(plan, is_common));
 }
 
 /* Gives a child its step and its region, which the result of the child before it has shrunk. */
-static void place_child(const mmci_plan *plan, layout *child, int32_t step, bool result_high,
-                        region *free_region) {
+static void place_child(layout *child, int32_t step, bool result_high, region *free_region) {
   child->step = step;
   child->where = *free_region;
   child->where.result_high = result_high;
-  uint64_t bytes = product_bytes(plan, child);
   if (result_high)
-    free_region->hi -= bytes;
+    free_region->hi -= child->bytes;
   else
-    free_region->lo += bytes;
+    free_region->lo += child->bytes;
 }
 
 /* Gives two children that may be computed at the same time regions of their own. */
-static void place_apart(const mmci_plan *plan, layout *x, layout *left, layout *right, bool root) {
+static void place_apart(const layout *x, layout *left, layout *right, bool root) {
   /* The product's own result is at the other end of its region, or before them. */
   uint64_t begin = x->where.lo;
-  if (!root && !x->where.result_high) begin += product_bytes(plan, x);
+  if (!root && !x->where.result_high) begin += x->bytes;
   left->step = x->step - 1 - (right->range.last - right->range.first - 1);
   right->step = x->step - 1;
   left->where = (region){.lo = begin, .hi = begin + left->need.bytes};
@@ -78,18 +78,17 @@ static void lay_out_steps(const mmci_plan *plan, layout *layouts) {
     region free_region = x->where;
     bool child_high = !x->where.result_high;
     if (plan->parallel && left != NULL && right != NULL) {
-      place_apart(plan, x, left, right, t == n - 2);
+      place_apart(x, left, right, t == n - 2);
       first = second = NULL;
     }
     if (first != NULL) {
       int32_t second_products = second != NULL ? second->range.last - second->range.first - 1 : 0;
-      place_child(plan, first, x->step - 1 - second_products, child_high, &free_region);
+      place_child(first, x->step - 1 - second_products, child_high, &free_region);
     }
-    if (second != NULL) place_child(plan, second, x->step - 1, child_high, &free_region);
+    if (second != NULL) place_child(second, x->step - 1, child_high, &free_region);
 
     uint64_t offset = 0;
-    if (t != n - 2)
-      offset = x->where.result_high ? x->where.hi - product_bytes(plan, x) : x->where.lo;
+    if (t != n - 2) offset = x->where.result_high ? x->where.hi - x->bytes : x->where.lo;
     plan->steps[x->step] = (mmci_plan_step){
         .m = dims[x->range.first],
         .k = dims[x->range.split],
@@ -115,12 +114,12 @@ static void parallel_needs(const mmci_plan *plan, layout *layouts) {
     mmci_product p = tree->products[t];
     const layout *left = p.left < n ? NULL : &layouts[p.left - n];
     const layout *right = p.right < n ? NULL : &layouts[p.right - n];
-    uint64_t own = t == n - 2 ? 0 : product_bytes(plan, x);
+    uint64_t own = t == n - 2 ? 0 : x->bytes;
     if (left != NULL && right != NULL) {
       x->need.bytes = mmci_bytes_add(own, mmci_bytes_add(left->need.bytes, right->need.bytes));
     } else {
       const layout *child = left != NULL ? left : right;
-      uint64_t both = child != NULL ? mmci_bytes_add(product_bytes(plan, child), own) : own;
+      uint64_t both = child != NULL ? mmci_bytes_add(child->bytes, own) : own;
       x->need.bytes = child != NULL && child->need.bytes > both ? child->need.bytes : both;
     }
   }
@@ -133,6 +132,23 @@ void mmci_plan_count_levels(mmci_plan *plan) {
     int32_t left = step->left < n ? 0 : plan->steps[step->left - n].level;
     int32_t right = step->right < n ? 0 : plan->steps[step->right - n].level;
     step->level = 1 + (left > right ? left : right);
+  }
+}
+
+/* Says whether an operand, of a step that has only shared factors, is one matrix for all chains. A
+ * group computes its results for every chain. */
+static bool is_common_operand(const mmci_plan *plan, int32_t operand) {
+  const int32_t step = operand - plan->chain->n;
+  return step < 0 || plan->steps[step].is_common;
+}
+
+void mmci_plan_find_common(mmci_plan *plan) {
+  const mmc_chain *chain = plan->chain;
+  for (int32_t s = 0; s < plan->step_count; s++) {
+    mmci_plan_step *step = &plan->steps[s];
+    step->is_common = plan->structure == NULL && step->group < 0 &&
+                      mmci_chain_product_batch(chain, step->first, step->last + 1) < chain->batch &&
+                      is_common_operand(plan, step->left) && is_common_operand(plan, step->right);
   }
 }
 
@@ -153,26 +169,32 @@ mmc_status mmci_plan_lay_out(mmci_plan *plan, bool parallel, mmci_error *error) 
     layout layouts[SHORT];
     mmci_range ranges[SHORT];
     mmci_need needs[SHORT];
+    uint64_t bytes[SHORT];
   } small;
   layout *layouts = small.layouts;
   mmci_range *ranges = small.ranges;
   mmci_need *needs = small.needs;
+  uint64_t *bytes = small.bytes;
   void *memory = NULL;
   if (count > SHORT) {
-    size_t size = sizeof *layouts + sizeof *ranges + sizeof *needs;
+    size_t size = sizeof *layouts + sizeof *ranges + sizeof *needs + sizeof *bytes;
     memory = mmci_alloc_array(count, size);
     if (memory == NULL) return mmci_fail_nomem(error, count * size);
     layouts = memory;
     needs = (mmci_need *)(layouts + count);
-    ranges = (mmci_range *)(needs + count);
+    bytes = (uint64_t *)(needs + count);
+    ranges = (mmci_range *)(bytes + count);
   }
   mmci_tree_ranges(&plan->tree, ranges);
-  mmci_tree_needs(&plan->tree, ranges, chain->dims, mmci_plan_element_bytes(plan), needs);
-  for (size_t t = 0; t < count; t++) layouts[t] = (layout){.range = ranges[t], .need = needs[t]};
+  for (size_t t = 0; t < count; t++) bytes[t] = product_bytes(plan, ranges[t]);
+  mmci_tree_needs(&plan->tree, bytes, needs);
+  for (size_t t = 0; t < count; t++)
+    layouts[t] = (layout){.range = ranges[t], .need = needs[t], .bytes = bytes[t]};
   if (parallel) parallel_needs(plan, layouts);
   plan->workspace_bytes = layouts[count - 1].need.bytes;
   lay_out_steps(plan, layouts);
   mmci_plan_count_levels(plan);
+  mmci_plan_find_common(plan);
   free(memory);
   return MMC_OK;
 }

@@ -18,11 +18,17 @@ mmc_status mmci_plan_place(mmci_plan *plan, mmci_error *error);
 
 /* Counts the levels of steps whose operands are known. */
 void mmci_plan_count_levels(mmci_plan *plan);
+/* Finds which of these have common results. */
+void mmci_plan_find_common(mmci_plan *plan);
 /* Lays the plan out anew for at most `most` >= 1 chains at a time, about the same number each
  * time. */
 mmc_status mmci_plan_set_chunk(mmci_plan *plan, int64_t most, mmci_error *error);
 
 /* Returns the bytes that one element takes in all of the chains that are multiplied together. */
 size_t mmci_plan_element_bytes(const mmci_plan *plan);
+/* Returns those of a matrix that is common to all chains, or not. */
+static inline size_t mmci_plan_matrix_element_bytes(const mmci_plan *plan, bool is_common) {
+  return is_common ? mmc_dtype_size(plan->chain->dtype) : mmci_plan_element_bytes(plan);
+}
 
 #endif

@@ -94,9 +94,10 @@ static void find_readers(placing *p) {
 
 static void find_items(placing *p) {
   const mmci_plan *plan = p->plan;
-  size_t size = mmci_plan_element_bytes(plan);
   for (int32_t s = 0; s < plan->step_count - 1; s++) {
-    uint64_t bytes = mmci_result_bytes(plan->steps[s].m, plan->steps[s].n, size);
+    const mmci_plan_step *x = &plan->steps[s];
+    uint64_t bytes =
+        mmci_result_bytes(x->m, x->n, mmci_plan_matrix_element_bytes(plan, x->is_common));
     const int32_t u = p->unit_of[s];
     if (u < 0 || bytes == 0) continue;
     int32_t last = -1;
@@ -372,6 +373,7 @@ static bool is_large_tree(const placing *p) {
 mmc_status mmci_plan_place(mmci_plan *plan, mmci_error *error) {
   size_t steps = (size_t)plan->step_count, reads = 0;
   mmci_plan_count_levels(plan);
+  mmci_plan_find_common(plan);
   for (size_t s = 0; s < steps; s++) {
     int32_t count;
     if (mmci_plan_is_inside(plan, (int32_t)s)) continue;

@@ -20,17 +20,28 @@ mmc_status mmci_plan_from_tree(const mmc_chain *chain, mmci_tree *tree, mmci_pla
   plan.chunk = chain->batch;
   mmc_status status = mmci_chain_copy(chain, &plan.chain, error);
   if (status == MMC_OK)
-    status = mmci_tree_multiplications(&plan.tree, chain->dims, &plan.multiplications, error);
-  if (status == MMC_OK) {
-    plan.multiplications = mmci_u128_mul(plan.multiplications, (uint64_t)chain->batch);
-    status = mmci_plan_lay_out(&plan, false, error);
-  }
+    status = mmci_tree_multiplications_of_batch(&plan.tree, chain, &plan.multiplications, error);
+  if (status == MMC_OK) status = mmci_plan_lay_out(&plan, false, error);
   if (status != MMC_OK) {
     mmci_plan_destroy(&plan);
     return status;
   }
   *out = plan;
   return MMC_OK;
+}
+
+/* Finds how many chains fit whose common results take room once: at least `fits`, and fewer than
+ * `over`. */
+static mmc_status set_most(mmci_plan *plan, int64_t fits, int64_t over, uint64_t limit_bytes,
+                           mmci_error *error) {
+  mmc_status status = MMC_OK;
+  while (over - fits > 1 && status == MMC_OK) {
+    const int64_t middle = fits + (over - fits) / 2;
+    plan->chunk = middle;
+    status = mmci_plan_lay_out(plan, plan->parallel, error);
+    *(plan->workspace_bytes <= limit_bytes ? &fits : &over) = middle;
+  }
+  return status == MMC_OK ? mmci_plan_set_chunk(plan, fits, error) : status;
 }
 
 mmc_status mmci_plan_shrink(mmci_plan *plan, uint64_t limit_bytes, mmci_error *error) {
@@ -41,7 +52,9 @@ mmc_status mmci_plan_shrink(mmci_plan *plan, uint64_t limit_bytes, mmci_error *e
   if (status != MMC_OK || plan->workspace_bytes > limit_bytes) return status;
   /* Each is rounded up to whole cache lines, so many take no more than as many times one. */
   uint64_t fit = limit_bytes / plan->workspace_bytes;
-  return mmci_plan_set_chunk(plan, fit < (uint64_t)batch ? (int64_t)fit : batch, error);
+  if (fit >= (uint64_t)batch) return mmci_plan_set_chunk(plan, batch, error);
+  return plan->chain->shared == NULL ? mmci_plan_set_chunk(plan, (int64_t)fit, error)
+                                     : set_most(plan, (int64_t)fit, batch, limit_bytes, error);
 }
 
 mmc_status mmci_plan_set_chunk(mmci_plan *plan, int64_t most, mmci_error *error) {
@@ -90,17 +103,21 @@ mmc_status mmci_plan_ranges(const mmci_plan *plan, mmci_range **out, mmci_error 
 }
 
 mmci_u128 mmci_plan_step_multiplications(const mmci_plan *plan, const mmci_plan_step *step) {
-  mmci_u128 one = plan->structure != NULL
-                      ? plan->structure->steps.steps[step - plan->steps].multiplications
-                      : mmci_multiplications(step->m, step->k, step->n);
-  return mmci_u128_mul(one, (uint64_t)plan->chain->batch);
+  const mmc_chain *chain = plan->chain;
+  if (plan->structure != NULL)
+    return mmci_u128_mul(plan->structure->steps.steps[step - plan->steps].multiplications,
+                         (uint64_t)chain->batch);
+  return mmci_u128_mul(mmci_multiplications(step->m, step->k, step->n),
+                       (uint64_t)mmci_chain_product_batch(chain, step->first, step->last + 1));
 }
 
 mmci_u128 mmci_plan_left_to_right(const mmci_plan *plan) {
   const mmc_chain *chain = plan->chain;
   mmci_u128 total = 0;
-  for (int32_t k = 1; k < chain->n; k++)
-    total = mmci_u128_add(total,
-                          mmci_multiplications(chain->dims[0], chain->dims[k], chain->dims[k + 1]));
-  return mmci_u128_mul(total, (uint64_t)chain->batch);
+  for (int32_t k = 1; k < chain->n; k++) {
+    const mmci_u128 one = mmci_multiplications(chain->dims[0], chain->dims[k], chain->dims[k + 1]);
+    const int64_t times = mmci_chain_product_batch(chain, 0, k + 1);
+    total = mmci_u128_add(total, mmci_u128_mul(one, (uint64_t)times));
+  }
+  return total;
 }

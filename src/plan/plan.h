@@ -15,7 +15,9 @@ struct mmci_plan;
 typedef struct mmci_plan_step {
   int64_t m, k, n;
   int32_t left, right;
-  int32_t first, last;   /* the factors that the step covers, from 0, where they occur first */
+  int32_t first, last; /* the factors that the step covers, from 0, where they occur first */
+  /* The result is one matrix for all chains, computed once for those of a chunk. */
+  bool is_common;
   uint64_t offset_bytes; /* where the result lies in the workspace; the last step's does not */
   const char *kernel;    /* static text: what the device will run; "" when not asked for */
   /* How the device computes it; NULL means by one plain call. The plan owns it. */
@@ -71,7 +73,7 @@ typedef struct mmci_plan {
   int32_t step_count;    /* n-1 steps, or fewer where results are read several times */
   int32_t group_count;
   mmci_plan_group *groups;
-  mmci_u128 multiplications; /* multiplications of all chains of the batch */
+  mmci_u128 multiplications; /* multiplications of all chains, what these share once */
   int64_t chunk;             /* chains at a time: the batch, or fewer when memory is short */
   uint64_t workspace_bytes;  /* bytes for the chains of one chunk */
   const char *solver;        /* static text: the solver that found the order */
@@ -184,8 +186,13 @@ bool mmci_plan_keeps_k(const mmci_plan *plan, int64_t m, int64_t k, int64_t n);
 
 /* Writes every step's mmci_plan_range() to an array that the caller frees. Returns E_NOMEM. */
 mmc_status mmci_plan_ranges(const mmci_plan *plan, mmci_range **out, mmci_error *error);
-/* Returns the multiplications of a step, for all chains; of a step with structure, those of its
- * kernel. */
+/* Returns how often a step is computed for all chains together: once where its result is common,
+ * but for every chain where the plan is streamed or results have exponents. */
+static inline int64_t mmci_plan_step_batch(const mmci_plan *plan, const mmci_plan_step *step) {
+  return step->is_common && !plan->streamed && !plan->scaled ? 1 : plan->chain->batch;
+}
+/* Returns the multiplications of a step, for all chains, those of products of shared factors alone
+ * once; of a step with structure, those of its kernel. */
 mmci_u128 mmci_plan_step_multiplications(const mmci_plan *plan, const mmci_plan_step *step);
 /* Returns the multiplications of the chain left to right; MMCI_U128_MAX when they do not fit. */
 mmci_u128 mmci_plan_left_to_right(const mmci_plan *plan);

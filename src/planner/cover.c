@@ -14,24 +14,26 @@ typedef enum choice { ALONE, WITH_LEFT, WITH_RIGHT, WHOLE } choice;
 
 /* What is known of a step while the cheapest cover is looked for. */
 typedef struct covered {
-  /* The step's own call takes alone_s seconds; a call for each step of its sub-tree takes sum_s. */
-  double alone_s, sum_s;
+  /* The step's own call takes alone_s seconds, and all_s where it computes the product of every
+   * chain, as groups do; a call for each step of its sub-tree takes sum_s. */
+  double alone_s, all_s, sum_s;
   double best_s; /* seconds of its sub-tree by the cheapest calls found */
   /* Seconds of its sub-tree with each call's doubt added; the calls that make this least are
    * chosen. */
   double judged_s;
   double call_s, call_j; /* seconds and joules of the call that ends here */
   double call_error;     /* relative error of call_s when it was measured or is shipped */
-  double plain_s;        /* seconds of the step as a plain call */
-  double modelled_s;     /* seconds of the step's own call by the model */
-  int32_t size;          /* steps of its sub-tree, which are the last ones up to this */
+  /* These are for every chain, too: */
+  double plain_s;    /* seconds of the step as a plain call */
+  double modelled_s; /* seconds of the step's own call by the model */
+  int32_t size;      /* steps of its sub-tree, which are the last ones up to this */
   /* Steps of the largest sub-tree in it that the device was asked to take as one call. */
   int32_t asked;
   choice choice;
   mmci_provenance source; /* source of call_s, as in mmci_cover */
   bool taken;             /* the device takes its sub-tree as one call */
-  bool is_measured;       /* alone_s was measured */
-  double assumed_s;       /* seconds on its own by what the device's facts assume */
+  bool is_measured;       /* all_s was measured */
+  double assumed_s;       /* seconds for every chain by what the device's facts assume */
   uint64_t hash;          /* of the shape of its sub-tree, see hash_of_tree() */
 } covered;
 
@@ -82,9 +84,17 @@ static uint64_t kind_of_operand(const search *x, int32_t number) {
   return number < chain->n ? 1 + (uint64_t)chain->ops[number] : 0;
 }
 
+/* Says whether a step is computed once for all chains by a call of its own. */
+static bool is_common(const search *x, const mmci_plan_step *step) {
+  const mmc_chain *chain = x->plan->chain;
+  return mmci_chain_product_batch(chain, step->first, step->last + 1) < chain->batch;
+}
+
 /* Returns the hash of all that the price of a step depends on, and the device's answer about it. */
 static uint64_t hash_of_step(const search *x, const mmci_plan_step *step) {
-  const uint64_t hash = mix(mix(mix(1, (uint64_t)step->m), (uint64_t)step->k), (uint64_t)step->n);
+  const uint64_t begin = is_common(x, step) ? 3 : 1;
+  const uint64_t hash =
+      mix(mix(mix(begin, (uint64_t)step->m), (uint64_t)step->k), (uint64_t)step->n);
   return mix(hash, kind_of_operand(x, step->left) << 8 | kind_of_operand(x, step->right));
 }
 
@@ -95,34 +105,45 @@ static uint64_t hash_of_tree(const search *x, const mmci_plan_step *step, const 
   return mix(hash, right != NULL ? right->hash : 0);
 }
 
+/* Tells what the step's own call takes, by its price. */
+static void set_alone(const mmci_price *price, double seconds, covered *out) {
+  out->alone_s = out->call_s = seconds;
+  out->call_error = price->error;
+  out->source = !price->modelled                ? MMCI_MEASURED
+                : price->source == MMCI_SHIPPED ? MMCI_SHIPPED
+                                                : MMCI_MODELLED;
+}
+
 /* Prices a step as a call of its own. */
 static covered price_step(const search *x, const mmci_plan_step *step) {
   const mmci_plan *plan = x->plan;
   const mmci_group_machine *machine = x->machine;
+  const mmci_pricing *pricing = machine->pricing;
   mmci_range r = mmci_plan_range(plan, step);
   mmci_gemm gemm = mmci_chain_product(plan->chain, machine->precision, r.first, r.split, r.last);
   gemm.batch = plan->chain->batch;
   mmci_price price;
-  machine->pricing->price(machine->pricing->user, &gemm, &price);
+  pricing->price(pricing->user, &gemm, &price);
   const double seconds = gemm.batch > 0 ? price.seconds : 0;
-  covered out = {.alone_s = seconds,
-                 .call_s = seconds,
+  covered out = {.all_s = seconds,
                  .plain_s = fmax(price.plain_s, seconds),
                  .modelled_s = seconds,
-                 .call_error = price.error,
                  .is_measured = !price.modelled,
-                 .assumed_s = seconds,
-                 .source = !price.modelled                ? MMCI_MEASURED
-                           : price.source == MMCI_SHIPPED ? MMCI_SHIPPED
-                                                          : MMCI_MODELLED};
+                 .assumed_s = seconds};
+  set_alone(&price, seconds, &out);
   if (machine->is_assumed) {
     mmci_price assumed;
     mmci_roofline_price(&machine->assumed, &gemm, &assumed);
     out.assumed_s = assumed.seconds;
   }
-  if (price.modelled || machine->roofline == NULL) return out;
-  mmci_roofline_price(machine->roofline, &gemm, &price);
-  out.modelled_s = price.seconds;
+  if (!price.modelled && machine->roofline != NULL) {
+    mmci_roofline_price(machine->roofline, &gemm, &price);
+    out.modelled_s = price.seconds;
+  }
+  if (!is_common(x, step)) return out;
+  gemm.batch = 1;
+  pricing->price(pricing->user, &gemm, &price);
+  set_alone(&price, price.seconds, &out);
   return out;
 }
 
@@ -141,7 +162,8 @@ static int32_t part_of(const search *x, int32_t number) {
 
 /* Returns the seconds of a call by the model. A call for which the model does not hold is taken to
  * be slower than its steps on their own, by as much as the model may be wrong. *doubt is the share
- * of consider(). */
+ * of consider(). What is computed once on its own takes no time where the call computes it once,
+ * too; where it does so for every chain, it must be faster by what the model may be wrong. */
 static double group_seconds(search *x, double *doubt) {
   const mmci_plan *plan = x->plan;
   for (int32_t i = 0; i < x->group.step_count; i++) {
@@ -150,29 +172,33 @@ static double group_seconds(search *x, double *doubt) {
   }
   const mmci_group_machine *machine = x->machine;
   const int64_t batch = plan->chain->batch;
-  double alone_s = 0, modelled_s = 0, assumed_s = 0;
+  double all_s = 0, common_s = 0, modelled_s = 0, assumed_s = 0;
   bool all_measured = true;
   for (int32_t i = 0; i < x->group.step_count; i++) {
     const covered *step = &x->steps[x->group.steps[i]];
     all_measured = all_measured && step->is_measured;
-    alone_s += step->alone_s;
+    if (is_common(x, &plan->steps[x->group.steps[i]])) common_s += step->all_s;
+    all_s += step->all_s;
     modelled_s += step->modelled_s;
     assumed_s += step->assumed_s;
   }
   if (!mmci_group_gains(&machine->facts, batch, x->parts, x->group.step_count))
-    return alone_s * (1 + machine->facts.error);
+    return all_s * (1 + machine->facts.error);
   if (isfinite(x->told_s)) {
     *doubt = x->told_doubt;
     return x->told_s;
   }
+  const double kept = machine->facts.keeps_common && all_s > 0 ? 1 - common_s / all_s : 1;
+  if (common_s > 0 && kept == 1) *doubt = machine->facts.error;
   /* What was measured ends by no assumption; a model that was calibrated by products on their own
    * knows nothing of groups, so that a group saves the share that the device's facts say. */
   const bool by_share = machine->is_assumed && !all_measured && assumed_s > 0;
   const double seconds =
-      mmci_group_seconds(by_share ? &machine->assumed_facts : &machine->facts, plan->chain->dtype,
-                         batch, x->parts, x->group.step_count, x->scratch);
-  if (by_share) return seconds * (alone_s / assumed_s);
-  return alone_s > modelled_s && modelled_s > 0 ? seconds * (alone_s / modelled_s) : seconds;
+      kept * mmci_group_seconds(by_share ? &machine->assumed_facts : &machine->facts,
+                                plan->chain->dtype, batch, x->parts, x->group.step_count,
+                                x->scratch);
+  if (by_share) return seconds * (all_s / assumed_s);
+  return all_s > modelled_s && modelled_s > 0 ? seconds * (all_s / modelled_s) : seconds;
 }
 
 static bool is_in_group(const void *user, int32_t step) {
@@ -311,12 +337,14 @@ static bool may_take(const search *x, const mmci_plan_step *step) {
   return side == 0 || (step->m <= side && step->k <= side && step->n <= side);
 }
 
-/* Tries the step together with the one that computes its left or right operand. */
+/* Tries the step together with the one that computes its left or right operand. No group ends with
+ * a step that is computed once on its own, which would leave a result for every chain. */
 static void try_pair(search *x, int32_t s, choice side) {
   const mmci_plan_step *step = &x->plan->steps[s];
   int32_t n = x->plan->chain->n, with = (side == WITH_LEFT ? step->left : step->right) - n;
   int32_t other = side == WITH_LEFT ? step->right : step->left;
-  if (with < 0 || !may_take(x, step) || !may_take(x, &x->plan->steps[with])) return;
+  if (with < 0 || is_common(x, step) || !may_take(x, step) || !may_take(x, &x->plan->steps[with]))
+    return;
   const mmci_plan_step *child = &x->plan->steps[with];
   const int32_t pair[] = {with, s}, left[] = {child->left, child->right, other},
                 right[] = {other, child->left, child->right};
@@ -360,7 +388,7 @@ static void try_whole(search *x, int32_t s, covered *at) {
   x->group.operand_count = step->last - step->first + 1;
   for (int32_t i = 0; i < x->group.operand_count; i++) x->group.operands[i] = step->first + i;
   at->taken = is_supported(x, at->hash);
-  if (at->taken) consider(x, at, WHOLE, &(rest){0});
+  if (at->taken && !is_common(x, step)) consider(x, at, WHOLE, &(rest){0});
 }
 
 /* A pair of two factors and one is the sub-tree of its step, which is tried as such. */

@@ -37,23 +37,23 @@ static int ways_of_gemm(const mmci_energy_offer *offer, const mmci_gemm *gemm,
   return count;
 }
 
-/* Lists the ways of a product, for all chains, as one call. */
+/* Lists the ways of a product that is computed so often, as one call. */
 static int ways_of(const mmc_chain *chain, const mmci_energy_offer *offer, mmci_range r,
-                   mmci_way ways[MMCI_WAYS], point points[MMCI_WAYS]) {
+                   int64_t times, mmci_way ways[MMCI_WAYS], point points[MMCI_WAYS]) {
   mmci_gemm gemm = mmci_chain_product(chain, offer->precision, r.first, r.split, r.last);
-  gemm.batch = chain->batch;
+  gemm.batch = times;
   int count = ways_of_gemm(offer, &gemm, ways, points);
-  for (int i = 0; i < count && chain->batch == 0; i++)
+  for (int i = 0; i < count && times == 0; i++)
     points[i].seconds = points[i].joules = ways[i].time.seconds = ways[i].joules = 0;
   return count;
 }
 
-/* Returns the number of the way in which a product is computed for some weights. */
+/* Returns the number of the way in which a product is computed so often for some weights. */
 static int way_of(const mmc_chain *chain, const mmci_energy_offer *offer, mmci_weights weights,
-                  mmci_range r, mmci_way *out) {
+                  mmci_range r, int64_t times, mmci_way *out) {
   mmci_way ways[MMCI_WAYS];
   point points[MMCI_WAYS];
-  int count = ways_of(chain, offer, r, ways, points), best = pick(weights, points, count);
+  int count = ways_of(chain, offer, r, times, ways, points), best = pick(weights, points, count);
   *out = ways[best];
   return best;
 }
@@ -92,13 +92,18 @@ static bool joules_allow(const void *user, const mmci_plan *plan, const mmci_pla
   const weighed_offer *x = user;
   const mmc_chain *chain = plan->chain;
   const mmci_energy_model *model = &x->offer->pricing.model;
-  double flops = 0, separate_j = 0, measured_j = 0, model_j = 0;
+  /* The group computes all for every chain; separate products of shared factors take less. */
+  double flops = 0, all_j = 0, separate_j = 0, measured_j = 0, model_j = 0;
   for (int32_t i = 0; i < group->step_count; i++) {
     const mmci_plan_step *step = &plan->steps[group->steps[i]];
-    mmci_way way;
-    way_of(chain, x->offer, x->weights, mmci_plan_range(plan, step), &way);
+    const mmci_range r = mmci_plan_range(plan, step);
+    mmci_way way, alone;
+    way_of(chain, x->offer, x->weights, r, chain->batch, &way);
+    way_of(chain, x->offer, x->weights, r, mmci_chain_product_batch(chain, r.first, r.last),
+           &alone);
     flops += mmci_flops(chain->dtype, step->m, step->k, step->n) * (double)chain->batch;
-    separate_j += way.joules;
+    all_j += way.joules;
+    separate_j += alone.joules;
     if (way.modelled) continue;
     mmci_gemm gemm = {
         .dtype = chain->dtype, .m = step->m, .k = step->k, .n = step->n, .batch = chain->batch};
@@ -106,7 +111,7 @@ static bool joules_allow(const void *user, const mmci_plan *plan, const mmci_pla
     model_j += mmci_energy_joules(model, &gemm, way.time.seconds);
   }
   if (isfinite(share)) {
-    *joules = separate_j * share;
+    *joules = all_j * share;
     return true;
   }
   *joules = mmci_energy_of_work(model, seconds, flops, group_bytes(plan, group));
@@ -184,7 +189,8 @@ static void fill_products(search *s) {
     for (int32_t k = 1; k < j; k++)
       for (int32_t i = 0; i < k; i++) {
         product *p = &s->products[product_number(i, k, j)];
-        p->count = ways_of(s->chain, s->offer, (mmci_range){i, k, j}, ways, p->points);
+        p->count = ways_of(s->chain, s->offer, (mmci_range){i, k, j},
+                           mmci_chain_product_batch(s->chain, i, j), ways, p->points);
       }
 }
 
@@ -241,7 +247,8 @@ static mmc_status sum_up(const search *s, candidate *c) {
   choice->precision = offer->name;
   for (size_t t = 0; t < count && status == MMC_OK; t++) {
     mmci_way way;
-    int number = way_of(s->chain, offer, choice->weights, ranges[t], &way);
+    const int64_t times = mmci_chain_product_batch(s->chain, ranges[t].first, ranges[t].last);
+    int number = way_of(s->chain, offer, choice->weights, ranges[t], times, &way);
     c->steps[t] =
         (taken){number, way.time.seconds, way.joules, way.error, way.modelled, way.source};
     choice->recipes += !mmci_recipe_is_plain(&way.time.recipe);
@@ -600,7 +607,7 @@ static void way_of_step(const mmci_plan *plan, const mmci_energy_request *reques
                         const mmci_plan_step *step, mmci_way *out) {
   const mmci_energy_choice *choice = &plan->energy->choices[plan->energy->chosen];
   way_of(plan->chain, &request->offers[choice->offer], choice->weights, mmci_plan_range(plan, step),
-         out);
+         mmci_plan_step_batch(plan, step), out);
 }
 
 /* Prices the plain call of a step, for all chains. */
@@ -611,7 +618,8 @@ static void price_plain(const mmci_plan *plan, const mmci_energy_request *reques
   const mmci_range r = mmci_plan_range(plan, step);
   mmci_way ways[MMCI_WAYS];
   point points[MMCI_WAYS];
-  int count = ways_of(plan->chain, offer, r, ways, points), w = 0;
+  const int64_t times = mmci_plan_step_batch(plan, step);
+  int count = ways_of(plan->chain, offer, r, times, ways, points), w = 0;
   while (w < count && !mmci_recipe_is_plain(&ways[w].time.recipe)) w++;
   if (w < count) {
     step->plain_s = points[w].seconds;
@@ -619,7 +627,7 @@ static void price_plain(const mmci_plan *plan, const mmci_energy_request *reques
     return;
   }
   mmci_gemm gemm = mmci_chain_product(plan->chain, offer->precision, r.first, r.split, r.last);
-  gemm.batch = plan->chain->batch;
+  gemm.batch = times;
   step->plain_s = ways[0].time.plain_s;
   step->plain_j = mmci_energy_joules(&offer->pricing.model, &gemm, step->plain_s);
 }

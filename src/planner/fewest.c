@@ -47,6 +47,25 @@ static mmc_status replace_within(const mmc_chain *chain, const mmci_order_proble
   return MMC_OK;
 }
 
+/* Returns the multiplications of a product, for all chains. */
+static double multiplications_of(void *user, int64_t i, int64_t k, int64_t j) {
+  const mmc_chain *chain = user;
+  return mmci_mkn(chain->dims[i], chain->dims[k], chain->dims[j]) *
+         (double)mmci_chain_product_batch(chain, i, j);
+}
+
+/* Lets the solver look for the order by what is shared, where it can. */
+static void weigh_products(const mmc_chain *chain, const char *solver,
+                           mmci_order_problem *problem) {
+  if (chain->shared == NULL || chain->n > MMCI_COMMON_MOST_FACTORS || problem->given != NULL ||
+      strcmp(solver, "hu-shing") == 0)
+    return;
+  problem->price = multiplications_of;
+  problem->price_user = (void *)chain;
+  problem->is_price_trusted = true;
+  problem->threads = 1;
+}
+
 mmc_status mmci_plan_create_tree(const mmc_chain *chain, const char *solver, mmci_bounds bounds,
                                  mmci_plan *out, mmci_error *error) {
   mmci_order_problem problem = {.n = chain->n,
@@ -54,6 +73,7 @@ mmc_status mmci_plan_create_tree(const mmc_chain *chain, const char *solver, mmc
                                 .given = bounds.given,
                                 .progress = bounds.progress,
                                 .progress_user = bounds.progress_user};
+  weigh_products(chain, solver, &problem);
   mmci_order_answer answer;
   const mmci_solver *used;
   mmc_status status = mmci_order_solve(solver, &problem, false, &used, &answer, error);
@@ -102,6 +122,18 @@ static mmci_plan_step step_of(const mmci_program_product *p) {
                           .group = -1};
 }
 
+/* Returns the multiplications of all products, for all chains. */
+static mmci_u128 program_multiplications(const mmc_chain *chain, const mmci_program *program) {
+  mmci_u128 all = 0;
+  for (int32_t t = 0; t < program->count; t++) {
+    const mmci_program_product *p = &program->products[t];
+    const int64_t times = mmci_chain_product_batch(chain, p->first, p->last + 1);
+    all =
+        mmci_u128_add(all, mmci_u128_mul(mmci_multiplications(p->m, p->k, p->n), (uint64_t)times));
+  }
+  return all;
+}
+
 static mmc_status plan_program(const mmc_chain *chain, const mmci_program *program, mmci_plan *out,
                                mmci_error *error) {
   size_t count = (size_t)program->count;
@@ -111,7 +143,7 @@ static mmc_status plan_program(const mmc_chain *chain, const mmci_program *progr
                     .device = "",
                     .precision = "native",
                     .explainer = &mmci_explain_flops};
-  plan.multiplications = mmci_u128_mul(program->multiplications, (uint64_t)chain->batch);
+  plan.multiplications = program_multiplications(chain, program);
   plan.steps = mmci_alloc_array(count, sizeof *plan.steps);
   mmc_status status = mmci_chain_copy(chain, &plan.chain, error);
   if (status == MMC_OK) status = mmci_program_tree(program, &plan.tree, error);
@@ -143,8 +175,8 @@ static mmc_status share_repeats(const mmc_chain *chain, const mmci_bounds *bound
       mmci_repeats_solve(chain->n, chain->dims, chain->same, bounds, &program, error);
   if (status != MMC_OK) return status;
   mmci_plan shared;
-  mmci_u128 multiplications = mmci_u128_mul(program.multiplications, (uint64_t)chain->batch);
-  bool pays = multiplications < plan->multiplications && program.count <= MMCI_SHARED_MOST_STEPS;
+  bool pays = program_multiplications(chain, &program) < plan->multiplications &&
+              program.count <= MMCI_SHARED_MOST_STEPS;
   if (pays) status = plan_program(chain, &program, &shared, error);
   mmci_program_destroy(&program);
   if (status != MMC_OK || !pays) return status;

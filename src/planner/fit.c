@@ -8,15 +8,18 @@
 #include "plan/panels.h"
 #include "plan/predictions.h"
 
-/* Returns the bytes of all factors, each once, and of the results of the chains that are multiplied
- * together. */
+/* Returns the bytes of all factors, each matrix once, and of the results of the chains that are
+ * multiplied together. */
 static uint64_t staged_bytes(const mmci_plan *plan) {
   const mmc_chain *chain = plan->chain;
   size_t size = mmci_plan_element_bytes(plan);
   uint64_t bytes = mmci_result_bytes(chain->dims[0], chain->dims[chain->n], size);
-  for (int32_t i = 0; i < chain->n; i++)
-    if (chain->same == NULL || chain->same[i] == i)
-      bytes = mmci_bytes_add(bytes, mmci_result_bytes(chain->dims[i], chain->dims[i + 1], size));
+  for (int32_t i = 0; i < chain->n; i++) {
+    if (chain->same != NULL && chain->same[i] != i) continue;
+    const size_t element_bytes = mmci_plan_matrix_element_bytes(plan, mmc_chain_shared(chain, i));
+    bytes =
+        mmci_bytes_add(bytes, mmci_result_bytes(chain->dims[i], chain->dims[i + 1], element_bytes));
+  }
   return bytes;
 }
 

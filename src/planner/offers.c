@@ -8,6 +8,7 @@
 #include "device/free_memory.h"
 #include "plan/explain.h"
 #include "plan/group_problem.h"
+#include "plan/layout.h"
 #include "plan/plan_groups.h"
 #include "plan/predictions.h"
 #include "planner/time_order.h"
@@ -78,6 +79,44 @@ bool mmci_offers_queues(const mmci_opened *on) {
  * more would be read from memory again and not from a cache. */
 static const uint64_t host_chunk_bytes = 1 << 20;
 
+/* What is common to all chains is computed again for every part of a batch, which is to take at
+ * most this share of all else, unless the intermediates would have more bytes than that. */
+static const double common_share = 0.1;
+static const uint64_t host_most_bytes = 256 << 20;
+
+/* Returns the fewest chains at a time of which that is so. */
+static int64_t least_chunk(const mmci_plan *plan) {
+  const double batch = (double)plan->chain->batch;
+  double common = 0, others = 0;
+  for (int32_t s = 0; s < plan->step_count; s++) {
+    const mmci_plan_step *step = &plan->steps[s];
+    *(step->is_common ? &common : &others) +=
+        mmci_u128_to_double(mmci_plan_step_multiplications(plan, step));
+  }
+  const double parts = common > 0 ? fmax(1, floor(common_share * others / common)) : batch;
+  return parts < batch ? (int64_t)ceil(batch / parts) : 1;
+}
+
+/* Cuts a batch on host memory. */
+static mmc_status cut_on_host(mmci_plan *plan, mmci_error *error) {
+  const int64_t most = plan->chunk; /* as many as a memory limit allows */
+  uint64_t common_bytes = 0;
+  for (int32_t s = 0; s < plan->step_count; s++) {
+    const mmci_plan_step *step = &plan->steps[s];
+    if (step->is_common)
+      common_bytes = mmci_bytes_add(
+          common_bytes, mmci_result_bytes(step->m, step->n, mmc_dtype_size(plan->chain->dtype)));
+  }
+  mmc_status status = mmci_plan_shrink(plan, mmci_bytes_add(host_chunk_bytes, common_bytes), error);
+  if (status != MMC_OK || common_bytes == 0) return status;
+  const int64_t least = least_chunk(plan);
+  if (plan->chunk >= least || plan->chunk == most) return MMC_OK;
+  status = mmci_plan_set_chunk(plan, least < most ? least : most, error);
+  return status == MMC_OK
+             ? mmci_plan_shrink(plan, mmci_bytes_add(host_most_bytes, common_bytes), error)
+             : status;
+}
+
 static uint64_t step_scratch_bytes(const void *user, const mmci_plan *plan, int32_t step) {
   const mmci_offers_memory *x = user;
   const mmci_scratch_user scratch = {
@@ -111,7 +150,7 @@ mmc_status mmci_offers_fit(mmci_offers_memory *memory, uint64_t most_bytes, uint
   const mmci_device_async *async = memory->on->ops->async;
   memory->machine = (mmci_plan_machine){0};
   memory->sure_bytes = UINT64_MAX;
-  if (async == NULL) return mmci_plan_shrink(plan, host_chunk_bytes, error);
+  if (async == NULL) return cut_on_host(plan, error);
   memory->machine = (mmci_plan_machine){.queues = async->queues,
                                         .staged = memory->staged,
                                         .scratch_bytes = step_scratch_bytes,
@@ -181,7 +220,7 @@ mmci_gemm mmci_step_gemm(const mmci_plan *plan, const mmci_opened *on, mmci_prec
   mmci_gemm gemm = mmci_chain_product(plan->chain, precision, r.first, r.split, r.last);
   if (s->recipe != NULL && mmci_recipe_count(s->recipe) == 1)
     gemm.variant = s->recipe->nodes[0].variant;
-  mmci_gemm_spread(&gemm, plan->chunk);
+  mmci_gemm_spread(&gemm, mmci_plan_step_batch(plan, s) < plan->chunk ? 1 : plan->chunk);
   if (!on->ops->supports(on->device, &gemm)) mmci_gemm_spread(&gemm, 1);
   return gemm;
 }
@@ -270,7 +309,7 @@ static void predict_steps(mmci_plan *plan, const mmci_opened *on, mmci_precision
   for (int32_t s = 0; s < plan->step_count && known; s++) {
     const mmci_gemm gemm = mmci_step_gemm(plan, on, precision, s);
     const int64_t batch = gemm.batch > 1 ? gemm.batch : 1;
-    const double calls = ceil((double)plan->chain->batch / (double)batch);
+    const double calls = ceil((double)mmci_plan_step_batch(plan, &plan->steps[s]) / (double)batch);
     plan->steps[s].predicted_s = calls * model->seconds(model->user, &gemm);
     known = isfinite(plan->steps[s].predicted_s);
   }

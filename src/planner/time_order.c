@@ -18,11 +18,16 @@ typedef struct priced_chain {
   const mmci_time_request *request;
 } priced_chain;
 
-static void price_product(const priced_chain *c, int64_t i, int64_t k, int64_t j, mmci_price *out) {
-  mmci_gemm gemm = mmci_chain_product(c->chain, c->request->precision, i, k, j);
-  gemm.batch = c->chain->batch;
+/* Prices a product that is computed so often. */
+static void price_times(const priced_chain *c, mmci_range r, int64_t times, mmci_price *out) {
+  mmci_gemm gemm = mmci_chain_product(c->chain, c->request->precision, r.first, r.split, r.last);
+  gemm.batch = times;
   c->request->pricing->price(c->request->pricing->user, &gemm, out);
   if (gemm.batch == 0) out->seconds = out->plain_s = 0;
+}
+
+static void price_product(const priced_chain *c, mmci_range r, mmci_price *out) {
+  price_times(c, r, mmci_chain_product_batch(c->chain, r.first, r.last), out);
 }
 
 /* A priced chain whose products are asked for one after the other. */
@@ -32,15 +37,14 @@ typedef struct asked_chain {
 } asked_chain;
 
 static asked_chain asked_of(const priced_chain *c) {
-  asked_chain x = {c, mmci_chain_product(c->chain, c->request->precision, 0, 1, 2)};
-  x.gemm.batch = c->chain->batch;
-  return x;
+  return (asked_chain){c, mmci_chain_product(c->chain, c->request->precision, 0, 1, 2)};
 }
 
 static double seconds_of(void *user, int64_t i, int64_t k, int64_t j) {
   asked_chain *x = user;
   const mmci_pricing *pricing = x->chain->request->pricing;
   mmci_price price;
+  x->gemm.batch = mmci_chain_product_batch(x->chain->chain, i, j);
   if (x->gemm.batch == 0) return 0;
   mmci_chain_product_turn(x->chain->chain, i, k, j, &x->gemm);
   pricing->price(pricing->user, &x->gemm, &price);
@@ -78,7 +82,7 @@ static total total_of(const priced_chain *c, const products *mine, const product
     mmci_range r = mine->ranges[t];
     if (has_range(others, r)) continue;
     mmci_price price;
-    price_product(c, r.first, r.split, r.last, &price);
+    price_product(c, r, &price);
     double error_s = price.seconds * mmci_doubt_of(price.source, price.error);
     sum.seconds += price.seconds;
     if (price.modelled)
@@ -123,8 +127,9 @@ static mmc_status find_beside(const priced_chain *c, const mmci_plan *plan, bool
                   *right = step->right < n ? &none : &trees[step->right - n];
     mmci_range r = mmci_plan_range(plan, step);
     mmci_price price;
-    price_product(c, r.first, r.split, r.last, &price);
-    double flops = mmci_flops(plan->chain->dtype, step->m, step->k, step->n);
+    price_product(c, r, &price);
+    double flops = mmci_flops(plan->chain->dtype, step->m, step->k, step->n) *
+                   (double)mmci_chain_product_batch(plan->chain, r.first, r.last);
     double best_s = left->seconds + right->seconds, plain_s = left->plain_s + right->plain_s;
     if (left != &none && right != &none) {
       double together_s = beside_s(left, right);
@@ -135,9 +140,8 @@ static mmc_status find_beside(const priced_chain *c, const mmci_plan *plan, bool
       }
       plain_s = fmin(plain_s, together_s);
     }
-    trees[s] =
-        (subtree){best_s + price.seconds, plain_s + price.plain_s,
-                  left->least_s + right->least_s + flops * (double)plan->chain->batch / rate};
+    trees[s] = (subtree){best_s + price.seconds, plain_s + price.plain_s,
+                         left->least_s + right->least_s + flops / rate};
   }
   free(trees);
   return MMC_OK;
@@ -354,9 +358,8 @@ static mmc_status try_wide(best *x, mmci_tree *tree, int32_t segments, bool in_r
                            mmci_error *error) {
   const mmc_chain *chain = x->chain->chain;
   mmci_u128 multiplications;
-  mmc_status status = mmci_tree_multiplications(tree, chain->dims, &multiplications, error);
-  const bool other =
-      mmci_u128_mul(multiplications, (uint64_t)chain->batch) != x->plan->multiplications;
+  mmc_status status = mmci_tree_multiplications_of_batch(tree, chain, &multiplications, error);
+  const bool other = multiplications != x->plan->multiplications;
   if (status == MMC_OK && (in_runs || !other)) return try_tree(x, tree, "wide", segments, error);
   mmci_tree_destroy(tree);
   return status;
@@ -395,12 +398,11 @@ static mmc_status is_hopeless(best *x, const mmci_tree *tree, bool *out, mmci_er
   const priced_chain *c = x->chain;
   const mmci_roofline *roofline = c->request->machine->roofline;
   mmci_u128 multiplications;
-  mmc_status status = mmci_tree_multiplications(tree, c->chain->dims, &multiplications, error);
+  mmc_status status = mmci_tree_multiplications_of_batch(tree, c->chain, &multiplications, error);
   *out = status == MMC_OK && multiplications == MMCI_U128_MAX;
   if (status == MMC_OK) status = total_best(x, error);
   if (status != MMC_OK || *out || roofline == NULL) return status;
-  const double flops = mmci_u128_to_double(multiplications) * (double)c->chain->batch *
-                       mmci_flops(c->chain->dtype, 1, 1, 1);
+  const double flops = mmci_u128_to_double(multiplications) * mmci_flops(c->chain->dtype, 1, 1, 1);
   *out = flops / (2 * roofline->flops_per_s) > x->total.seconds;
   return MMC_OK;
 }
@@ -482,8 +484,8 @@ mmc_status mmci_plan_create_timed(const mmc_chain *chain, const char *solver, mm
 
 static void price_step(const mmci_plan *plan, const mmci_time_request *request,
                        const mmci_plan_step *step, mmci_price *out) {
-  mmci_range r = mmci_plan_range(plan, step);
-  price_product(&(priced_chain){plan->chain, request}, r.first, r.split, r.last, out);
+  const priced_chain c = {plan->chain, request};
+  price_times(&c, mmci_plan_range(plan, step), mmci_plan_step_batch(plan, step), out);
 }
 
 /* Gives the steps of a group their shares of what its call takes. */

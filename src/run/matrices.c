@@ -281,6 +281,11 @@ static bool is_as_said(const mmc_chain *chain, const mmc_matrix *factors, int32_
   return x->data == y->data && (chain->batch == 1 || x->stride == y->stride);
 }
 
+/* Says whether factor i is one matrix for all chains where the chain says that. */
+static bool is_shared_as_said(const mmc_chain *chain, const mmc_matrix *factors, int32_t i) {
+  return !mmc_chain_shared(chain, i) || (factors[i].addresses == NULL && factors[i].stride == 0);
+}
+
 static mmc_status check_factors(const mmc_chain *chain, const mmc_matrix *factors,
                                 const extent *result, const places *x, mmci_error *error) {
   mmc_status status = MMC_OK;
@@ -293,6 +298,9 @@ static mmc_status check_factors(const mmc_chain *chain, const mmc_matrix *factor
       status = fail_matrix(i, "overlaps the result", error);
     if (status == MMC_OK && !is_as_said(chain, factors, i))
       status = fail_matrix(i, "expected the same matrix as the chain says (same)", error);
+    if (status == MMC_OK && !is_shared_as_said(chain, factors, i))
+      status = fail_matrix(
+          i, "expected one matrix for all chains, of stride 0, as the chain says (shared)", error);
   }
   return status;
 }

@@ -133,7 +133,7 @@ mmc_status mmci_structure_rewrite(const mmc_chain *chain, mmci_structure_rewritt
   *out = (mmci_structure_rewritten){out->chain, r.factors, r.inverses};
   out->chain->inverses = r.inverses;
   out->chain->inverse_count = (int32_t)r.inverse_count;
-  out->chain->same = NULL;
+  out->chain->same = out->chain->shared = NULL;
   memcpy(out->chain->dims, r.dims, (n + 1) * sizeof *r.dims);
   memcpy(out->chain->ops, r.ops, n * sizeof *r.ops);
   memcpy(out->chain->traits, r.traits, n * sizeof *r.traits);

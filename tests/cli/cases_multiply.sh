@@ -142,6 +142,9 @@ says multiply_power_values R.npy "f8 (3, 2) 199 290 3275 3814 13775 15146"
 check multiply_power_json 0 multiply --for flops X.npy:T^4 -o R.npy --check --json --on ref
 check multiply_power_limit 0 multiply X.npy^5 -o R.npy --check --memory-limit 128
 check multiply_stack_limit 0 multiply --for flops X.npy X.npy:T X.npy -o L.npy --check --explain --memory-limit 64 --on ref
+# Matrices beside a stack are shared by all its chains.
+check generate_shared 0 generate f64:60x90x20x8@3:nnN -o shared
+check multiply_shared 0 multiply --for flops shared/A*.npy -o R.npy --check --explain --on ref
 # A stack whose matrices are the factors. Z is two stacks of three, all of 2x2.
 make_npy Z.npy '<f8' 2x3x2x2
 check multiply_each 0 multiply X.npy:each -o R.npy --check

@@ -43,6 +43,13 @@ check plan_batch_json 0 plan f32:16x4x16x16@1000 --on ref --json
 holds plan_batch_json_valid is_json said/plan_batch_json.stdout
 check plan_batch_limit 0 plan f32:16x4x16x16@1000 --on ref --memory-limit 64K
 check plan_batch_factors 0 plan 10x30@7 30x5@7 5x60 --on ref --json
+check plan_shared 0 plan f64:135x651x77x34@32:nnN --on ref
+check plan_shared_left 0 plan f64:3x80x90x90x70@4:Ntnn --on ref --solver left-to-right
+check plan_shared_many 0 plan f64:150x150x150x150x150x150x150x150x150x150x150x150@2:nnnnnnnnnnN --on ref --solver hu-shing
+check plan_shared_whole 0 plan f64:500x500x500x100x300@32:nnNN --on ref
+check plan_shared_parts 0 plan f64:20x50x60x100x30@3200:nnNN --on ref
+check plan_shared_json 0 plan f64:135x651x77x34@32:nnN --on ref --json
+holds plan_shared_json_valid is_json said/plan_shared_json.stdout
 check plan_power 0 plan f64:64x64^1000@10:T --on ref
 check plan_power_json 0 plan f32:64x64^40 --on ref --json
 holds plan_power_json_valid is_json said/plan_power_json.stdout

@@ -10,6 +10,7 @@ static void must_equal(const mmc_chain *a, const mmc_chain *b) {
   for (int64_t i = 0; i < n; i++)
     MUST(mmc_chain_ops(a)[i] == mmc_chain_ops(b)[i] &&
          mmc_chain_same(a, i) == mmc_chain_same(b, i) &&
+         mmc_chain_shared(a, i) == mmc_chain_shared(b, i) &&
          mmc_chain_traits(a, i) == mmc_chain_traits(b, i) &&
          mmc_chain_band(a, i).below == mmc_chain_band(b, i).below &&
          mmc_chain_band(a, i).above == mmc_chain_band(b, i).above);

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 // clang-format off
 #include <cmocka.h>
 // clang-format on
@@ -34,8 +35,13 @@ static void random_chain(uint64_t *random, char text[TEXT_SIZE]) {
       used += (size_t)snprintf(text + used, TEXT_SIZE - used, "%s%" PRId64, i > 0 ? "x" : "", size);
     }
   }
-  if (random_below(random, 3) == 0)
-    snprintf(text + used, TEXT_SIZE - used, "@%" PRId64, 2 + random_below(random, 60));
+  if (random_below(random, 3) != 0) return;
+  used +=
+      (size_t)snprintf(text + used, TEXT_SIZE - used, "@%" PRId64, 2 + random_below(random, 60));
+  if (strchr(text, '^') != NULL || random_below(random, 2) == 0) return;
+  for (int64_t i = 0; i < n; i++)
+    used += (size_t)snprintf(text + used, TEXT_SIZE - used, "%s%c", i == 0 ? ":" : "",
+                             random_below(random, 3) == 0 ? 'N' : 'n');
 }
 
 static void a_limit_that_a_plan_says_is_kept(void **state) {

@@ -1,6 +1,7 @@
 /* test_multiply.c: mmc_multiply() gives the bits of a plan of the same options, executed, however
  * matrices lie: of little chains, which have no plan, and of others; for both objectives, every
- * dtype and op; the order is the one that a plan has. What lies beside the result stays. */
+ * dtype and op; the order is the one that a plan has. What lies beside the result stays. Batches
+ * whose chains share factors give what plain loops do. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -150,6 +151,105 @@ static void errors_are_those_of_the_plan_and_the_run(void **state) {
   mmc_chain_destroy(chain);
 }
 
+/* ---- shared factors ----------------------------------------------------------------------------
+ */
+
+enum { MOST_SHARED = 6, MOST_CHAINS = 40, SHARED_ROUNDS = 400 };
+
+/* Multiplies one chain of doubles from left to right, by plain loops, into out. */
+static void multiply_one(const problem *p, int64_t chain, double *out, double *magnitude) {
+  double left[64 * 64], size[64 * 64], product[64 * 64], product_size[64 * 64];
+  const int64_t m = p->dims[0];
+  for (int i = 0; i < p->n; i++) {
+    const int64_t k = p->dims[i], n = p->dims[i + 1];
+    const bool as_is = p->ops[i] == MMC_OP_N;
+    const double *a = (const double *)p->factors[i].data + chain * p->factors[i].stride;
+    for (int64_t r = 0; r < m; r++)
+      for (int64_t c = 0; c < n; c++) {
+        double sum = 0, sizes = 0;
+        for (int64_t l = 0; l < k; l++) {
+          const double x = as_is ? a[l * n + c] : a[c * k + l];
+          sum += i > 0 ? left[r * k + l] * x : r == l ? x : 0;
+          sizes += i > 0 ? size[r * k + l] * fabs(x) : r == l ? fabs(x) : 0;
+        }
+        product[r * n + c] = sum;
+        product_size[r * n + c] = sizes;
+      }
+    memcpy(left, product, sizeof left);
+    memcpy(size, product_size, sizeof size);
+  }
+  memcpy(out, left, (size_t)(m * p->dims[p->n]) * sizeof *out);
+  memcpy(magnitude, size, (size_t)(m * p->dims[p->n]) * sizeof *magnitude);
+}
+
+static void check_results(const problem *p, int64_t batch, const char *device) {
+  static double expected[64 * 64], magnitude[64 * 64];
+  const int64_t one = p->dims[0] * p->dims[p->n];
+  for (int64_t b = 0; b < batch; b++) {
+    const double *got = (const double *)p->out.data + b * one;
+    multiply_one(p, b, expected, magnitude);
+    for (int64_t t = 0; t < one; t++)
+      if (!(fabs(got[t] - expected[t]) <= 1e-12 * magnitude[t]))
+        fail_msg("seed %" PRIu64 " on %s: element %" PRId64 " of chain %" PRId64 " is %g, not %g",
+                 p->seed, device, t, b, got[t], expected[t]);
+  }
+}
+
+/* A chain that says which factors its batch shares gives each of its chains the product, in one
+ * piece, in chunks and in groups. */
+static void shared_factors_are_multiplied(void **state) {
+  mmc_context *context = *state;
+  static const char *const devices[] = {"cpu", "ref"}, *const objectives[] = {"time", "flops",
+                                                                              "energy"};
+  int once = 0;
+  for (int round = 0; round < SHARED_ROUNDS; round++) {
+    problem p = {.seed = first_seed + 7000 + (uint64_t)round, .dtype = MMC_F64};
+    uint64_t random = p.seed;
+    p.n = 2 + (int)random_below(&random, MOST_SHARED - 1);
+    const int64_t most = round % 3 == 0 ? 64 : 12, batch = 2 + random_below(&random, MOST_CHAINS);
+    bool shared[MOST_SHARED];
+    for (int i = 0; i <= p.n; i++) p.dims[i] = 1 + random_below(&random, most);
+    for (int i = 0; i < p.n; i++) {
+      shared[i] = random_below(&random, 3) > 0;
+      p.ops[i] = (mmc_op)random_below(&random, 2);
+      const bool as_is = p.ops[i] == MMC_OP_N;
+      const int64_t one = p.dims[i] * p.dims[i + 1];
+      const size_t bytes = (size_t)(one * (shared[i] ? 1 : batch)) * sizeof(double);
+      p.factors[i] = (mmc_matrix){.data = malloc(bytes),
+                                  .rows = p.dims[as_is ? i : i + 1],
+                                  .cols = p.dims[as_is ? i + 1 : i],
+                                  .stride = shared[i] ? 0 : one};
+      assert_non_null(p.factors[i].data);
+      fill(&random, MMC_F64, p.factors[i].data, bytes);
+    }
+    p.out = (mmc_matrix){.rows = p.dims[0], .cols = p.dims[p.n], .stride = p.dims[0] * p.dims[p.n]};
+    p.out_bytes = (size_t)(batch * p.out.stride) * sizeof(double);
+    p.out.data = malloc(p.out_bytes);
+    assert_non_null(p.out.data);
+    mmc_chain_options chain_options = MMC_CHAIN_OPTIONS_INIT;
+    chain_options.batch = batch;
+    chain_options.shared = shared;
+    mmc_chain *chain;
+    assert_int_equal(
+        mmc_chain_create_batch(context, MMC_F64, p.n, p.dims, p.ops, &chain_options, &chain),
+        MMC_OK);
+    for (int i = 0; i < p.n; i++) once += mmc_chain_shared(chain, i);
+    for (int d = 0; d < 2; d++) {
+      mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+      options.device = devices[d];
+      options.objective = objectives[random_below(&random, 3)];
+      if (random_below(&random, 3) == 0) options.solver = "left-to-right";
+      memset(p.out.data, 0xff, p.out_bytes); /* NaN */
+      execute(context, chain, &options, p.factors, &p.out);
+      check_results(&p, batch, devices[d]);
+    }
+    mmc_chain_destroy(chain);
+    free(p.out.data);
+    for (int i = 0; i < p.n; i++) free(p.factors[i].data);
+  }
+  assert_true(once > SHARED_ROUNDS);
+}
+
 static int set_up(void **state) {
   return mmc_context_create(NULL, (mmc_context **)state) != MMC_OK;
 }
@@ -163,6 +263,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(multiply_as_a_plan_does),
       cmocka_unit_test(errors_are_those_of_the_plan_and_the_run),
+      cmocka_unit_test(shared_factors_are_multiplied),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "order/workspace.h"
 #include "plan/plan.h"
+#include "planner/fewest.h"
 #include "run/run.h"
 
 enum { CHAINS = 100000 };
@@ -121,8 +122,11 @@ static void price(enumeration *e, void *user) {
   assert_int_equal(mmci_tree_from_splits(&tree, enumerated_split, e, NULL), MMC_OK);
   mmci_range ranges[8];
   mmci_need needs[8];
+  uint64_t bytes[8];
   mmci_tree_ranges(&tree, ranges);
-  mmci_tree_needs(&tree, ranges, p->dims, sizeof(double), needs);
+  for (int32_t t = 0; t < p->n - 1; t++)
+    bytes[t] = mmci_result_bytes(p->dims[ranges[t].first], p->dims[ranges[t].last], sizeof(double));
+  mmci_tree_needs(&tree, bytes, needs);
   uint64_t need = needs[p->n - 2].bytes;
   mmci_u128 cost = multiplications_of(&tree, p->dims);
   if (need <= p->limit_bytes && cost < p->least) p->least = cost;
@@ -169,6 +173,94 @@ static void memory_limit_is_exact(void **state) {
                (unsigned long long)(seed + 1), round);
     mmci_tree_destroy(&answer.tree);
   }
+}
+
+/* ---- what the chains of a batch share
+ * ------------------------------------------------------------
+ */
+
+typedef struct sharing {
+  int32_t n;
+  const int64_t *dims;
+  const bool *shared;
+  int64_t batch;
+  mmci_u128 least;
+} sharing;
+
+/* Counts a product of shared factors alone once, and others for every chain. */
+static mmci_u128 count_shared(const sharing *s, int32_t i, int32_t k, int32_t j) {
+  bool once = j - i < s->n;
+  for (int32_t t = i; t < j; t++) once = once && s->shared[t];
+  return mmci_multiplications(s->dims[i], s->dims[k], s->dims[j]) *
+         (mmci_u128)(once ? 1 : s->batch);
+}
+
+static mmci_u128 count_tree(const sharing *s, const mmci_tree *tree) {
+  mmci_range ranges[8];
+  mmci_u128 sum = 0;
+  mmci_tree_ranges(tree, ranges);
+  for (int32_t t = 0; t < s->n - 1; t++)
+    sum += count_shared(s, ranges[t].first, ranges[t].split, ranges[t].last);
+  return sum;
+}
+
+static void count_order(enumeration *e, void *user) {
+  sharing *s = user;
+  mmci_tree tree;
+  assert_int_equal(mmci_tree_create(s->n, &tree, NULL), MMC_OK);
+  assert_int_equal(mmci_tree_from_splits(&tree, enumerated_split, e, NULL), MMC_OK);
+  const mmci_u128 count = count_tree(s, &tree);
+  if (count < s->least) s->least = count;
+  mmci_tree_destroy(&tree);
+}
+
+/* Of chains that share factors, plans have the fewest multiplications of all orders, and what they
+ * say that a step takes is what it takes. */
+static void what_is_shared_is_counted_once(void **state) {
+  (void)state;
+  uint64_t random = seed + 3;
+  static const char *const solvers[] = {"auto", "table", "brute"};
+  int fewer = 0;
+  for (int round = 0; round < 6000; round++) {
+    const int32_t n = 2 + (int32_t)random_below(&random, 6);
+    int64_t dims[8];
+    bool shared[8];
+    random_dims(&random, round % DIMS_FAMILIES, n, dims);
+    for (int32_t i = 0; i < n; i++) shared[i] = random_below(&random, 3) > 0;
+    for (int32_t i = 0; i <= n; i++) dims[i] %= 1000; /* so that doubles count exactly */
+    sharing s = {.n = n,
+                 .dims = dims,
+                 .shared = shared,
+                 .batch = 2 + random_below(&random, 50),
+                 .least = MMCI_U128_MAX};
+    enumeration e = {.visit = count_order, .user = &s, .pending = {{0, (int8_t)n}}};
+    enumerate(&e, 1);
+    mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
+    options.batch = s.batch;
+    options.shared = shared;
+    mmc_chain *chain;
+    mmci_plan plan, blind;
+    mmci_error error;
+    assert_int_equal(mmci_chain_create_as(MMC_F64, n, dims, NULL, &options, &chain, &error),
+                     MMC_OK);
+    assert_int_equal(
+        mmci_plan_create(chain, solvers[round % 3], mmci_within(UINT64_MAX), &plan, &error),
+        MMC_OK);
+    mmci_u128 steps = 0;
+    for (int32_t t = 0; t < n - 1; t++)
+      steps += mmci_plan_step_multiplications(&plan, &plan.steps[t]);
+    if (plan.multiplications != s.least || count_tree(&s, &plan.tree) != s.least ||
+        steps != s.least)
+      fail_msg("not the fewest, seed %llu, round %d", (unsigned long long)seed + 3, round);
+    assert_int_equal(mmci_plan_create(chain, "hu-shing", mmci_within(UINT64_MAX), &blind, &error),
+                     MMC_OK);
+    assert_true(blind.multiplications == count_tree(&s, &blind.tree));
+    fewer += plan.multiplications < blind.multiplications;
+    mmci_plan_destroy(&blind);
+    mmci_plan_destroy(&plan);
+    mmc_chain_destroy(chain);
+  }
+  assert_true(fewer > 500);
 }
 
 /* ---- every plan executed ------------------------------------------------------------------- */
@@ -278,6 +370,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(solvers_agree),
       cmocka_unit_test(memory_limit_is_exact),
+      cmocka_unit_test(what_is_shared_is_counted_once),
       cmocka_unit_test(every_plan_gives_the_product),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

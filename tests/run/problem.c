@@ -58,13 +58,17 @@ mmci_plan random_plan(uint64_t *random, mmc_dtype dtype, int32_t n, const int64_
 mmci_plan random_batch_plan(uint64_t *random, mmc_dtype dtype, int32_t n, const int64_t *dims,
                             int64_t batch) {
   mmc_op ops[FACTORS_MAX];
+  bool shared[FACTORS_MAX];
   for (int32_t i = 0; i < n; i++) ops[i] = (mmc_op)random_below(random, 3);
+  for (int32_t i = 0; i < n; i++) shared[i] = random_below(random, 3) != 0;
+  mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
+  options.batch = batch;
+  if (random_below(random, 3) == 0) options.shared = shared;
   mmc_chain *chain;
   mmci_tree tree;
   mmci_plan plan;
   mmci_error error;
-  assert_int_equal(mmci_chain_create_batch(dtype, n, dims, ops, batch, NULL, &chain, &error),
-                   MMC_OK);
+  assert_int_equal(mmci_chain_create_as(dtype, n, dims, ops, &options, &chain, &error), MMC_OK);
   assert_int_equal(mmci_tree_create(n, &tree, &error), MMC_OK);
   assert_int_equal(mmci_tree_from_splits(&tree, random_split, random, &error), MMC_OK);
   assert_int_equal(mmci_plan_from_tree(chain, &tree, &plan, &error), MMC_OK);
@@ -239,13 +243,17 @@ static void find_what_must_come_out(matrices *m) {
 
 enum { BAND_BYTES = 192, NAN_BYTE = 0xff };
 
+/* What is said of where the matrices of a batch lie. */
+typedef enum said { NOTHING, IS_RESULT, IS_SHARED } said;
+
 /* Places for the matrices of a batch, `bytes` each, in elements of `size` bytes;
  * returns the bytes that they take. One for all, one behind the other, forwards or backwards, or
  * anywhere; results in different places. */
-static size_t spread(held *h, int64_t batch, size_t bytes, size_t size, bool result,
+static size_t spread(held *h, int64_t batch, size_t bytes, size_t size, said said,
                      uint64_t *random) {
   enum { SHARED, FORWARDS, BACKWARDS, ANYHOW, KINDS } kind = (int)random_below(random, KINDS);
-  if (result && kind != ANYHOW) kind = FORWARDS;
+  if (said == IS_RESULT && kind != ANYHOW) kind = FORWARDS;
+  if (said == IS_SHARED) kind = SHARED;
   int64_t step = (int64_t)(bytes + (size_t)random_below(random, 4) * size);
   h->at = allocate((size_t)batch * sizeof *h->at);
   for (int64_t b = 0; b < batch; b++)
@@ -262,7 +270,7 @@ static size_t spread(held *h, int64_t batch, size_t bytes, size_t size, bool res
 }
 
 static void hold(held *h, mmci_device *device, const mmc_chain *chain, int64_t rows, int64_t cols,
-                 mmc_location location, bool result, uint64_t *random) {
+                 mmc_location location, said said, uint64_t *random) {
   size_t size = mmc_dtype_size(chain->dtype);
   h->matrix = (mmc_matrix){.rows = rows,
                            .cols = cols,
@@ -277,7 +285,7 @@ static void hold(held *h, mmci_device *device, const mmc_chain *chain, int64_t r
     h->at = allocate(sizeof *h->at);
     h->at[0] = 0;
   } else {
-    bytes = spread(h, chain->batch, bytes, size, result, random);
+    bytes = spread(h, chain->batch, bytes, size, said, random);
   }
   /* Aligned to the real type and no more. */
   size_t offset = BAND_BYTES + (size_t)random_below(random, 8) * grain;
@@ -321,7 +329,9 @@ static int64_t same_as(const matrices *m, int32_t i, int64_t rows, int64_t cols,
   if (known != NULL && known[i] != i) return m->held[known[i]].same;
   int64_t j = i > 0 ? random_below(random, i) : 0;
   const mmc_matrix *x = &m->held[j].matrix;
-  bool same = j < i && x->rows == rows && x->cols == cols && random_below(random, 2) == 0;
+  const bool is_one = x->stride == 0 && x->addresses == NULL;
+  bool same = j < i && x->rows == rows && x->cols == cols && random_below(random, 2) == 0 &&
+              (is_one || !mmc_chain_shared(m->plan->chain, i));
   return same ? m->held[j].same : i;
 }
 
@@ -343,7 +353,8 @@ matrices *matrices_create(const mmci_plan *plan, mmci_device *device, where wher
     if (same != i) {
       *h = m->held[same];
     } else {
-      hold(h, device, chain, rows, cols, random_location(where, random), false, random);
+      hold(h, device, chain, rows, cols, random_location(where, random),
+           mmc_chain_shared(chain, i) ? IS_SHARED : NOTHING, random);
       fill(h, chain, chain->dims[i + 1], random);
       memcpy(bytes_of(m, h), h->content, h->room_bytes);
     }
@@ -352,7 +363,7 @@ matrices *matrices_create(const mmci_plan *plan, mmci_device *device, where wher
   }
   held *out = &m->held[chain->n];
   hold(out, device, chain, chain->dims[0], chain->dims[chain->n], random_location(where, random),
-       true, random);
+       IS_RESULT, random);
   m->out = out->matrix;
   matrices_poison(m);
   find_what_must_come_out(m);

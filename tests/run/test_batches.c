@@ -329,6 +329,34 @@ static void same_factors_are_the_same(void **state) {
   expect_refusal(&r, "factors[1]: expected the same matrix as the chain says (same)");
 }
 
+/* Factors that the chain calls shared must be one matrix for all chains. */
+static void shared_factors_are_shared(void **state) {
+  (void)state;
+  mmc_chain *chain;
+  mmci_error error = {0};
+  refusal r = {.plan = {0}};
+  assert_int_equal(mmci_chain_parse("3x3x3x3@5:nnN", &chain, &error), MMC_OK);
+  assert_int_equal(
+      mmci_plan_create(chain, "left-to-right", mmci_within(UINT64_MAX), &r.plan, &error), MMC_OK);
+  mmc_chain_destroy(chain);
+  assert_true(r.plan.steps[0].is_common && !r.plan.steps[1].is_common);
+  assert_int_equal(r.plan.workspace_bytes, mmci_result_bytes(DIM, DIM, sizeof(double)));
+  assert_int_equal(mmci_run_create(&r.plan, &mmci_device_ref, NULL, MMCI_NATIVE, &r.run, &error),
+                   MMC_OK);
+  for (int f = 0; f < 3; f++)
+    r.factors[f] =
+        (mmc_matrix){r.data[f], DIM, DIM, 0, MMC_ROW_MAJOR, MMC_HOST, f < 2 ? 0 : DIM * DIM, NULL};
+  r.out = (mmc_matrix){r.result, DIM, DIM, 0, MMC_ROW_MAJOR, MMC_HOST, DIM * DIM, NULL};
+  assert_int_equal(mmci_run_execute(r.run, r.factors, &r.out, &error), MMC_OK);
+  for (int b = 0; b < BATCH; b++) r.addresses[b] = r.data[0]; /* they are one matrix */
+  r.factors[0].addresses = r.addresses;
+  assert_int_equal(mmci_run_execute(r.run, r.factors, &r.out, &error), MMC_OK);
+  r.factors[1].stride = DIM * DIM;
+  expect_refusal(
+      &r,
+      "factors[1]: expected one matrix for all chains, of stride 0, as the chain says (shared)");
+}
+
 /* Elements 2^31 and more apart: memory that is promised, of which few pages are touched. */
 static void far_apart(void **state) {
   (void)state;
@@ -362,15 +390,11 @@ static void far_apart(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(any_batch_any_matrices),
-      cmocka_unit_test(on_the_host),
-      cmocka_unit_test(batches_larger_than_the_memory),
-      cmocka_unit_test(chunks_of_any_matrices),
-      cmocka_unit_test(nan_stays_in_its_chain),
-      cmocka_unit_test(results_that_overlap),
-      cmocka_unit_test(factors_between_results),
-      cmocka_unit_test(same_factors_are_the_same),
-      cmocka_unit_test(far_apart),
+      cmocka_unit_test(any_batch_any_matrices),         cmocka_unit_test(on_the_host),
+      cmocka_unit_test(batches_larger_than_the_memory), cmocka_unit_test(chunks_of_any_matrices),
+      cmocka_unit_test(nan_stays_in_its_chain),         cmocka_unit_test(results_that_overlap),
+      cmocka_unit_test(factors_between_results),        cmocka_unit_test(same_factors_are_the_same),
+      cmocka_unit_test(shared_factors_are_shared),      cmocka_unit_test(far_apart),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

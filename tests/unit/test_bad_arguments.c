@@ -196,6 +196,9 @@ static void chain_values(fixture *f) {
   assert_int_equal(mmc_chain_same(f->chain, -1), -1);
   assert_int_equal(mmc_chain_same(f->chain, 2), -1);
   assert_int_equal(mmc_chain_same(f->chain, 99999), -1);
+  assert_false(mmc_chain_shared(NULL, 0));
+  assert_false(mmc_chain_shared(f->chain, -1));
+  assert_false(mmc_chain_shared(f->chain, 99999));
   assert_int_equal(mmc_chain_stored(NULL, 0), -1);
   assert_int_equal(mmc_chain_stored(f->chain, -1), -1);
   assert_int_equal(mmc_chain_stored(f->chain, 99999), -1);
@@ -825,7 +828,8 @@ static const struct {
     {chains, " mmc_chain_create mmc_chain_create_batch mmc_chain_parse "},
     {chain_values,
      " mmc_chain_destroy mmc_chain_dtype mmc_chain_length mmc_chain_dims "
-     "mmc_chain_ops mmc_chain_batch mmc_chain_same mmc_chain_stored mmc_chain_traits "
+     "mmc_chain_ops mmc_chain_batch mmc_chain_same mmc_chain_shared mmc_chain_stored "
+     "mmc_chain_traits "
      "mmc_chain_band "
      "mmc_chain_inverses "
      "mmc_chain_modulus mmc_chain_checked mmc_chain_semiring "

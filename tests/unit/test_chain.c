@@ -47,6 +47,19 @@ static void text_round_trips(void **state) {
       {"f32:8x9x8x9x8=1,2,1,2", "f32:8x9x8x9x8=1,2,1,2"},
       {"8x8x8^3x8x8:NTNN=1,2,1,6", "f64:8x8x8^3x8x8:NTNN=1,2,1,6"},
       {"8x8x8x8:TNT=1,2,1", "f64:8x8x8x8:TNT=1,2,1"},
+      {"135x651x77x34@32:nnN", "f64:135x651x77x34@32:nnN"},
+      {"c64:4x5x6x7@3:nth", "c64:4x5x6x7@3:nth"},
+      {"4x5x6x7x8@3:NtHt", "f64:4x5x6x7x8@3:NTHT"},
+      {"4x5x6x7x8@3:nNth", "f64:4x5x6x7x8@3:nNth"},
+      {"4x5x6x7:nnN", "f64:4x5x6x7"},
+      {"4x5x6@3:nn", "f64:4x5x6@3"},
+      {"8x8^3x5@2:nN", "f64:8x8^3x5@2:nN"},
+      {"8x9x8x9@2:nNN=1,2,1", "f64:8x9x8x9@2=1,2,1"},
+      {"8x8x8x9@2:NnN=1,1,3", "f64:8x8^2x9@2:nN"},
+      {"40x40x5x7@3:lower.n,t,N", "f64:40x40x5x7@3:lower.n,t,N"},
+      {"40x40x5x7@3:lower,t,N", "f64:40x40x5x7@3:lower,T,N"},
+      {"i64%97:8x9x7x5@2:nnN", "i64%97:8x9x7x5@2:nnN"},
+      {"f32~max-plus:8x9x7x5@2:Nnt", "f32~max-plus:8x9x7x5@2:Nnt"},
   };
   for (size_t t = 0; t < sizeof cases / sizeof cases[0]; t++) {
     mmc_chain *chain;
@@ -56,6 +69,62 @@ static void text_round_trips(void **state) {
     assert_string_equal(printed, cases[t].printed);
     mmc_chain_destroy(chain);
   }
+}
+
+/* What a chain says of which products are computed once, by flags and by letters; what decides
+ * nothing is dropped, and what is the same matrix is shared too. */
+static void shared_factors_are_known(void **state) {
+  (void)state;
+  static const int64_t dims[] = {4, 5, 6, 4, 5, 7}, same[] = {0, 1, 2, 0, 4};
+  static const bool none[5] = {false}, apart[] = {true, false, true, false, true},
+                    two[] = {false, true, true, false, false}, first[] = {true, true, 0, 0, 0},
+                    all[] = {true, true, true, true, true};
+  const struct {
+    const bool *flags;
+    const int64_t *same;
+    int64_t batch;
+    const char *text;
+  } cases[] = {{none, NULL, 3, "f64:4x5x6x4x5x7@3"},
+               {apart, NULL, 3, "f64:4x5x6x4x5x7@3"},
+               {two, NULL, 3, "f64:4x5x6x4x5x7@3:NnnNN"},
+               {two, NULL, 1, "f64:4x5x6x4x5x7"},
+               {two, NULL, 0, "f64:4x5x6x4x5x7@0"},
+               {apart, same, 2, "f64:4x5x6x4x5x7@2:nNnnn=1,2,3,1,5"},
+               {first, same, 2, "f64:4x5x6x4x5x7@2:nnNnN=1,2,3,1,5"},
+               {all, NULL, 2, "f64:4x5x6x4x5x7@2:nnnnn"}};
+  for (size_t t = 0; t < sizeof cases / sizeof cases[0]; t++) {
+    mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
+    options.batch = cases[t].batch;
+    options.same = cases[t].same;
+    options.shared = cases[t].flags;
+    mmc_chain *chains[3];
+    mmci_error error;
+    assert_int_equal(mmc_chain_create_batch(NULL, MMC_F64, 5, dims, NULL, &options, &chains[0]),
+                     MMC_OK);
+    assert_int_equal(mmci_chain_copy(chains[0], &chains[1], &error), MMC_OK);
+    assert_int_equal(mmc_chain_parse(NULL, cases[t].text, &chains[2]), MMC_OK);
+    const char *letters = strrchr(cases[t].text, ':');
+    for (int c = 0; c < 3; c++) {
+      char printed[64] = "";
+      assert_int_equal(mmc_chain_write(chains[c], append, printed), MMC_OK);
+      assert_string_equal(printed, cases[t].text);
+      for (int i = 0; i < 5; i++)
+        assert_true(mmc_chain_shared(chains[c], i) == (letters[1 + i] == 'n'));
+      mmc_chain_destroy(chains[c]);
+    }
+  }
+  mmc_chain *chain;
+  assert_int_equal(mmc_chain_parse(NULL, "4x5x6x7x8@9:nnnN", &chain), MMC_OK);
+  assert_int_equal(mmci_chain_product_batch(chain, 0, 2), 1);
+  assert_int_equal(mmci_chain_product_batch(chain, 1, 3), 1);
+  assert_int_equal(mmci_chain_product_batch(chain, 0, 3), 1);
+  assert_int_equal(mmci_chain_product_batch(chain, 1, 4), 9);
+  assert_int_equal(mmci_chain_product_batch(chain, 0, 4), 9);
+  mmc_chain_destroy(chain);
+  assert_int_equal(mmc_chain_parse(NULL, "4x5x6x7@9:nnn", &chain), MMC_OK);
+  assert_int_equal(mmci_chain_product_batch(chain, 1, 3), 1);
+  assert_int_equal(mmci_chain_product_batch(chain, 0, 3), 9); /* each chain has a result */
+  mmc_chain_destroy(chain);
 }
 
 static void dtypes_have_names_and_sizes(void **state) {
@@ -118,8 +187,12 @@ static void bad_text_is_named(void **state) {
       {"10x3.5x2", "chain, position 5: expected 'x', got '.5x2'"},
       {"1x4611686018427387905", "chain, position 3: expected a dim of 0 to 2^62, got '46116860'"},
       {"1x99999999999999999999", "chain, position 3: expected a dim of 0 to 2^62, got '99999999'"},
-      {"2x3x4:N", "chain, position 8: expected N, T or H for every factor, got the end"},
-      {"2x3x4:NX", "chain, position 8: expected N, T or H for every factor, got 'X'"},
+      {"2x3x4:N",
+       "chain, position 8: expected N, T or H for every factor, of a shared one n, t or h, got the "
+       "end"},
+      {"2x3x4:NX",
+       "chain, position 8: expected N, T or H for every factor, of a shared one n, t or h, got "
+       "'X'"},
       {"2x3x4:NTN", "chain, position 9: expected the end, got 'N'"},
       {"2x3x4@", "chain, position 7: expected a batch of 0 to 2^62 chains, got the end"},
       {"2x3x4@-1", "chain, position 7: expected a batch of 0 to 2^62 chains, got '-1'"},
@@ -150,11 +223,13 @@ static void bad_text_is_named(void **state) {
       {"8x8x9:lower",
        "chain, position 12: expected ',' and the words of the next factor, got the end"},
       {"8x8x9:lower,low",
-       "chain, position 13: expected N, T, H, inv, lower, upper, unit, diagonal, symmetric, "
+       "chain, position 13: expected N, T, H, n, t, h, inv, lower, upper, unit, diagonal, "
+       "symmetric, "
        "hermitian, spd, identity, zero, orthogonal, permutation, tridiagonal or banded(1,2), got "
        "'low'"},
       {"8x8:lower.lower",
-       "chain, position 11: expected N, T, H, inv, lower, upper, unit, diagonal, symmetric, "
+       "chain, position 11: expected N, T, H, n, t, h, inv, lower, upper, unit, diagonal, "
+       "symmetric, "
        "hermitian, spd, identity, zero, orthogonal, permutation, tridiagonal or banded(1,2), got "
        "'lower'"},
       {"8x8:zero.permutation",
@@ -503,7 +578,7 @@ static void stacks_are_strides_or_tables(void **state) {
 /* Any text either parses to a chain that prints and parses to itself, or fails with a message. */
 static void random_text_never_surprises(void **state) {
   (void)state;
-  static const char letters[] = "0123456789xxxx:::@@^^==,bfc163264128NTH -";
+  static const char letters[] = "0123456789xxxx:::@@^^==,bfc163264128NTHnth -";
   uint64_t random = seed;
   for (int round = 0; round < 200000; round++) {
     char text[24] = "";
@@ -523,8 +598,10 @@ static void random_text_never_surprises(void **state) {
     assert_int_equal(chain->batch, again->batch);
     assert_memory_equal(chain->dims, again->dims, ((size_t)chain->n + 1) * sizeof *chain->dims);
     assert_memory_equal(chain->ops, again->ops, (size_t)chain->n * sizeof *chain->ops);
-    for (int64_t i = 0; i < chain->n; i++)
+    for (int64_t i = 0; i < chain->n; i++) {
       assert_int_equal(mmc_chain_same(chain, i), mmc_chain_same(again, i));
+      assert_true(mmc_chain_shared(chain, i) == mmc_chain_shared(again, i));
+    }
     mmc_chain_destroy(again);
     mmc_chain_destroy(chain);
   }
@@ -655,6 +732,7 @@ int main(void) {
       cmocka_unit_test(padded_sizes_do_not_wrap),
       cmocka_unit_test(names_of_groups_are_read),
       cmocka_unit_test(text_round_trips),
+      cmocka_unit_test(shared_factors_are_known),
       cmocka_unit_test(dtypes_have_names_and_sizes),
       cmocka_unit_test(parts_are_read),
       cmocka_unit_test(bad_text_is_named),

@@ -97,6 +97,12 @@ static void whatever_differs_makes_another_plan(void **state) {
     assert_ptr_not_equal(plan, other);
     mmc_plan_destroy(other);
   }
+  mmc_plan *batch = kept_plan_of(context, "f32:10x30x5x60@2", &options),
+           *shared = kept_plan_of(context, "f32:10x30x5x60@2:nnN", &options);
+  assert_ptr_not_equal(batch, shared);
+  assert_true(is_given_again(context, shared, "f32:10x30x5x60@2:nnN", &options));
+  mmc_plan_destroy(batch);
+  mmc_plan_destroy(shared);
   mmc_plan *power = kept_plan_of(context, "f32:16x16^4", &options);
   assert_false(is_given_again(context, power, "f32:16x16x16x16x16", &options));
   mmc_plan_destroy(power);

@@ -33,6 +33,7 @@ static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
     hash = random_bits(&hash) ^ (uint64_t)parts[i];
   double work = 1 + (double)gemm->m * (double)gemm->k * (double)gemm->n;
+  if (gemm->batch > 1) work *= (double)gemm->batch;
   *out = (mmci_price){.seconds = 1e-9 * work * exp(m->scatter * random_unit(&hash)),
                       .error = m->error,
                       .modelled = m->modelled,
@@ -54,6 +55,7 @@ static double seconds_of(void *user, int64_t i, int64_t k, int64_t j) {
   const context *c = user;
   mmci_gemm gemm = mmci_chain_product(c->chain, MMCI_NATIVE, i, k, j);
   mmci_price p;
+  gemm.batch = mmci_chain_product_batch(c->chain, i, j);
   c->pricing.price(c->pricing.user, &gemm, &p);
   return p.seconds;
 }
@@ -122,6 +124,49 @@ static void the_order_is_the_best_of_all(void **state) {
     mmci_tree_destroy(&best.tree);
     mmci_plan_destroy(&out);
     mmc_chain_destroy(c.chain);
+  }
+  assert_true(replaced > 50);
+}
+
+/* What the chains of a batch share is priced once, so that a plan that knows of it is the best of
+ * all orders, and no slower than one that does not. */
+static void what_is_shared_is_priced_once(void **state) {
+  (void)state;
+  int replaced = 0;
+  for (uint64_t seed = 1; seed <= 300; seed++) {
+    uint64_t random = seed;
+    made_up m = {.seed = seed, .scatter = 2};
+    context c, blind;
+    int64_t dims[8];
+    bool shared[8];
+    mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
+    const int64_t n = 3 + random_below(&random, 5);
+    random_dims(&random, (int)random_below(&random, 12), n, dims);
+    for (int64_t i = 0; i < n; i++) shared[i] = random_below(&random, 3) > 0;
+    options.batch = 1 + random_below(&random, 40);
+    set_chain(&blind, &m, n, dims, NULL);
+    set_chain(&c, &m, n, dims, NULL);
+    mmc_chain_destroy(c.chain);
+    options.shared = shared;
+    assert_int_equal(mmci_chain_create_as(MMC_F64, n, dims, NULL, &options, &c.chain, NULL),
+                     MMC_OK);
+    mmci_plan out = plan(&c, "auto", UINT64_MAX), other = plan(&blind, "auto", UINT64_MAX);
+    mmci_order_problem problem = {
+        .n = c.chain->n, .dims = c.chain->dims, .price = seconds_of, .price_user = &c};
+    mmci_order_answer best;
+    const mmci_solver *used;
+    assert_int_equal(mmci_order_solve("brute", &problem, false, &used, &best, NULL), MMC_OK);
+    if (!near(out.time->predicted_s, best.price))
+      fail_msg("seed %llu: %g instead of %g", (unsigned long long)seed, out.time->predicted_s,
+               best.price);
+    const double blind_s = price_of(&c, &other.tree);
+    assert_true(out.time->predicted_s <= blind_s * (1 + 1e-9));
+    replaced += out.time->predicted_s < blind_s * (1 - 1e-9);
+    mmci_tree_destroy(&best.tree);
+    mmci_plan_destroy(&out);
+    mmci_plan_destroy(&other);
+    mmc_chain_destroy(c.chain);
+    mmc_chain_destroy(blind.chain);
   }
   assert_true(replaced > 50);
 }
@@ -209,10 +254,14 @@ typedef struct every {
 
 static void weigh(every *e) {
   mmci_tree tree = {.n = e->c->chain->n, .products = e->products};
+  const int64_t *dims = e->c->chain->dims;
   mmci_range ranges[8];
   mmci_need needs[8];
+  uint64_t bytes[8];
   mmci_tree_ranges(&tree, ranges);
-  mmci_tree_needs(&tree, ranges, e->c->chain->dims, sizeof(double), needs);
+  for (int32_t t = 0; t < tree.n - 1; t++)
+    bytes[t] = mmci_result_bytes(dims[ranges[t].first], dims[ranges[t].last], sizeof(double));
+  mmci_tree_needs(&tree, bytes, needs);
   if (needs[tree.n - 2].bytes <= e->limit) e->least = fmin(e->least, price_of(e->c, &tree));
 }
 
@@ -460,6 +509,7 @@ static void long_chains_keep_their_order(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_order_is_the_best_of_all),
+      cmocka_unit_test(what_is_shared_is_priced_once),
       cmocka_unit_test(only_a_sure_gain_changes_the_order),
       cmocka_unit_test(ops_are_part_of_the_price),
       cmocka_unit_test(a_memory_limit_holds),

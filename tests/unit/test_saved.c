@@ -82,11 +82,31 @@ static void reads_the_same(const char *chain_text, const mmc_plan_options *optio
   mmc_chain_destroy(chain);
 }
 
+/* A plan for matrices of every chain's own is read for shared ones, and not the other way round. */
+static void plans_of_shared_factors(void **state) {
+  (void)state;
+  static const char *const texts[] = {"f64:60x90x7x8@40", "f64:60x90x7x8@40:nnN"};
+  for (int shared = 0; shared < 2; shared++) {
+    mmc_plan *plan;
+    save(texts[shared], NULL);
+    mmc_chain *chain = parse(texts[1 - shared]);
+    const mmc_status status = mmc_plan_read(context, saved.bytes, saved.size, chain, NULL, &plan);
+    assert_int_equal(status, shared == 0 ? MMC_OK : MMC_E_ARG);
+    if (status == MMC_OK) {
+      explain(plan, &again);
+      assert_string_equal(steps_of(&again), steps_of(&saved));
+      mmc_plan_destroy(plan);
+    }
+    mmc_chain_destroy(chain);
+  }
+}
+
 static void same_steps(void **state) {
   (void)state;
-  static const char *const chains[] = {"f64:30x35x15x5x10x20x25", "f32:7x8",     "c64:8x9x7:NH",
-                                       "f32:16x16x16x16x16@100",  "f64:9x9^40",  "f64:300x0x5x6",
-                                       "f64:8x9x8x9x8=1,2,1,2",   "bf16:3x4x5x6"};
+  static const char *const chains[] = {
+      "f64:30x35x15x5x10x20x25", "f32:7x8",      "c64:8x9x7:NH",
+      "f32:16x16x16x16x16@100",  "f64:9x9^40",   "f64:300x0x5x6",
+      "f64:8x9x8x9x8=1,2,1,2",   "bf16:3x4x5x6", "f64:60x90x7x8x9@40:nnNn"};
   static const char *const objectives[] = {"flops", "time", "energy", "traffic"};
   static const char *const devices[] = {"ref", "cpu"};
   for (size_t c = 0; c < sizeof chains / sizeof *chains; c++)
@@ -211,8 +231,9 @@ static void any_bytes(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(same_steps), cmocka_unit_test(same_requests),
-                                     cmocka_unit_test(what_no_longer_fits),
-                                     cmocka_unit_test(any_bytes)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(same_steps), cmocka_unit_test(plans_of_shared_factors),
+      cmocka_unit_test(same_requests), cmocka_unit_test(what_no_longer_fits),
+      cmocka_unit_test(any_bytes)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
