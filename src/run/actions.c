@@ -173,16 +173,66 @@ static mmci_gemm single(const mmci_gemm *gemm) {
   return one;
 }
 
-/* Prepares a call for all chains where the device can do that, else for one chain. Gathered
- * matrices are multiplied one by one when the product is in pieces or its result goes to addresses,
- * since a table knows no offsets. */
+/* Returns for how many chains from the first on matrices follow each other at one stride, which it
+ * writes to the form. */
+static int64_t first_run(mmci_form *form, void *const *addresses, int64_t size, int64_t batch) {
+  if (!form->gathered) return batch;
+  const intptr_t step = (intptr_t)addresses[1] - (intptr_t)addresses[0];
+  int64_t length = 1;
+  while (length < batch && (intptr_t)addresses[length] - (intptr_t)addresses[length - 1] == step)
+    length++;
+  form->gathered = false;
+  form->stride = step / size;
+  return step >= 0 && step % size == 0 ? length : 1;
+}
+
+/* Says whether all runs of so many chains have this stride. */
+static bool is_in_runs(const mmci_form *form, void *const *addresses, int64_t size, int64_t batch,
+                       int64_t length) {
+  if (addresses == NULL) return true;
+  for (int64_t i = 1; i < batch; i++)
+    if (i % length != 0 &&
+        (intptr_t)addresses[i] - (intptr_t)addresses[i - 1] != form->stride * size)
+      return false;
+  return true;
+}
+
+/* Finds batches of fewer chains whose matrices lie at strides, as stacks that are broadcast along
+ * one of several axes have, where the device predicts that they take less, one after the other,
+ * than matrices at addresses. Returns whether there are such. */
+static bool find_runs(const mmci_actions *actions, const mmci_action *x, const mmci_gemm *gemm,
+                      mmci_gemm *out) {
+  const int64_t size = (int64_t)mmc_dtype_size(gemm->dtype), batch = gemm->batch;
+  mmci_facts facts;
+  actions->ops->facts(actions->device, gemm->dtype, gemm->precision, &facts);
+  if (facts.model.seconds == NULL) return false;
+  *out = *gemm;
+  const int64_t of_a = first_run(&out->a, x->a_addresses, size, batch),
+                of_b = first_run(&out->b, x->b_addresses, size, batch);
+  out->batch = of_a < of_b ? of_a : of_b;
+  if (out->batch < 2 || batch % out->batch != 0) return false;
+  const double runs_s = (double)(batch / out->batch) * facts.model.seconds(facts.model.user, out);
+  return runs_s < facts.model.seconds(facts.model.user, gemm) &&
+         is_in_runs(&out->a, x->a_addresses, size, batch, out->batch) &&
+         is_in_runs(&out->b, x->b_addresses, size, batch, out->batch);
+}
+
+/* Prepares a call for all chains where the device can do that, else for some of them, or one.
+ * Gathered matrices are multiplied one by one when the product is in pieces or its result goes to
+ * addresses, since a table knows no offsets. */
 static mmc_status prepare_call(mmci_actions *actions, const mmci_action *x, bool in_pieces,
                                const mmci_gemm *gemm, mmci_call *call, mmci_error *error) {
   bool gathered = gemm->a.gathered || gemm->b.gathered;
-  mmci_gemm one = single(gemm);
+  mmci_gemm some = single(gemm);
   call->looped = gemm->batch > 1 && (x->c_addresses != NULL || (in_pieces && gathered) ||
                                      !actions->ops->supports(actions->device, gemm));
-  return mmci_actions_prepare(actions, call->looped ? &one : gemm, &call->gemm, &call->kernel,
+  mmci_gemm run;
+  if (!call->looped && gathered && gemm->batch > 1 && find_runs(actions, x, gemm, &run)) {
+    call->looped = true;
+    some = run;
+  }
+  call->chains = some.batch;
+  return mmci_actions_prepare(actions, call->looped ? &some : gemm, &call->gemm, &call->kernel,
                               error);
 }
 
@@ -324,7 +374,7 @@ mmc_status mmci_call_enqueue(const mmci_actions *actions, mmci_queue *queue, con
   const mmci_gemm *g = &x->gemm;
   int64_t size = (int64_t)mmc_dtype_size(g->dtype);
   mmc_status status = MMC_OK;
-  for (int64_t i = 0; i < g->batch && status == MMC_OK; i++)
+  for (int64_t i = 0; i < g->batch && status == MMC_OK; i += call->chains)
     status = actions->ops->enqueue(
         queue, call->kernel,
         mmci_address(address_of(x->a, g->a.stride * size, x->a_addresses, i), call->a),
@@ -651,7 +701,9 @@ mmc_status mmci_actions_expect(mmci_actions *actions, mmci_operand *operands, ch
     int64_t ld = dims[chain->ops[i] == MMC_OP_N ? i + 1 : i];
     operands[i] = (mmci_operand){
         .form = mmci_factor_form(chain, i, &(mmc_matrix){.layout = MMC_ROW_MAJOR}, ld > 0 ? ld : 1,
-                                 actions->batch > 1 ? mmci_elements(dims[i], dims[i + 1]) : 0),
+                                 actions->batch > 1 && !mmc_chain_shared(chain, i)
+                                     ? mmci_elements(dims[i], dims[i + 1])
+                                     : 0),
     };
   }
   int64_t ld = dims[chain->n];

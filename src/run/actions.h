@@ -29,7 +29,11 @@ typedef struct mmci_target {
 /* One call of the device; the offsets of its operands from those of the action are in bytes. */
 typedef struct mmci_call {
   mmci_gemm gemm;
-  bool looped; /* the device cannot do all chains at once: gemm is of one, and called for each */
+  /* The device does not do all chains at once: gemm is of so many, and called for as many each
+   * time.
+   */
+  bool looped;
+  int64_t chains;
   mmci_kernel *kernel; /* the kernel of gemm; NULL before it is prepared */
   int64_t a, b, c;
   int queue; /* calls of one queue follow each other; others need not */

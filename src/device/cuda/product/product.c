@@ -423,6 +423,15 @@ static double pieces_seconds(const mmci_device *device, const mmci_gemm *gemm) {
   return each_s + LAUNCH_S + bytes / BYTES_PER_S;
 }
 
+/* Returns the seconds of plain.cu's loops for matrices at addresses, by rates that were measured on
+ * an H200 with sides from 100 on. */
+static double addresses_seconds(const mmci_gemm *gemm) {
+  static const double LAUNCH_S = 4e-6;
+  static const double RATES[] = {[MMC_F32] = 1.2e13,  [MMC_F64] = 7.5e12, [MMC_C64] = 2.3e13,
+                                 [MMC_C128] = 1.1e13, [MMC_F16] = 9e12,   [MMC_BF16] = 9e12};
+  return LAUNCH_S + mmci_gemm_flops(gemm) / RATES[gemm->dtype];
+}
+
 double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gemm) {
   mmci_kernel kernel = {0};
   mmci_gemm plain = *gemm;
@@ -439,6 +448,9 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
                                           .bytes = mmci_cuda_workspace_bytes(device)};
     return mmci_cuda_semiring_seconds(gemm, &room);
   }
+  if (kernel.kind == PLAIN && (gemm->a.gathered || gemm->b.gathered) &&
+      !mmci_dtype_is_integer(gemm->dtype))
+    return addresses_seconds(gemm);
   const bool is_small =
       kernel.kind == GROUP || kernel.kind == THIN || kernel.kind == OUTER || kernel.kind == VECTORS;
   plain = kernel.gemm;
