@@ -409,9 +409,7 @@ def _with_rule(text: str, checked: bool, mod: Optional[int]) -> str:
 def _transposes(text: str) -> bool:
     """Whether a chain's text has letters for ops, "10x30x5:TN". Beside words, as in "4x4x2:lower.T,N", an op says of
     which matrix the array is the transposed one."""
-    if "T" not in text and "H" not in text:
-        return False
-    letters = text.rpartition(":")[2].partition("=")[0].strip()
+    letters = text.rpartition(":")[2].partition("=")[0].strip().upper()
     return not letters.strip("NTH") and letters.strip("N") != ""
 
 
@@ -472,6 +470,10 @@ def plan(
     device = here if device is None else device
     given = None if order is None else order_text(order)
     arithmetic = precision if tolerance is None else _shapes.within(tolerance, precision)
+    if isinstance(source, str) and not isinstance(chain, str) and _shapes.is_reproducible(arithmetic):
+        # Its order may not depend on which factors the products of a stack share: "@8:nnN".
+        before, at, after = source.partition("@")
+        source = before + at + after.upper()
     rest = (objective, device, arithmetic, solver, memory_limit, max_slowdown, on_device, given)
     made = Plan(source, *rest)
     if rows is None or given is not None or memory_limit is not None or _shapes.is_reproducible(arithmetic):

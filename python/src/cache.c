@@ -26,6 +26,7 @@ static uint64_t hash_of(const mmcp_problem *x, const mmcp_options *options) {
   for (int64_t i = 0; i <= x->n; i++) hash = mix(hash, (uint64_t)x->dims[i]);
   for (int64_t i = 0; x->same != NULL && i < x->n; i++) hash = mix(hash, (uint64_t)x->same[i]);
   for (int64_t i = 0; x->ops != NULL && i < x->n; i++) hash = mix(hash, (uint64_t)x->ops[i]);
+  for (int64_t i = 0; x->shared != NULL && i < x->n; i++) hash = mix(hash, x->shared[i]);
   return hash;
 }
 
@@ -45,7 +46,7 @@ static bool is_for(const mmcp_plan *plan, const mmcp_problem *x, const mmcp_opti
          plan->scaled == x->scaled && mmc_chain_dtype(plan->chain) == x->dtype &&
          mmc_chain_batch(plan->chain) == x->batch && mmc_chain_length(plan->chain) == x->n &&
          memcmp(mmc_chain_dims(plan->chain), x->dims, (size_t)(x->n + 1) * sizeof *x->dims) == 0 &&
-         has_same(plan, x) && mmcp_has_ops(plan, x->ops);
+         has_same(plan, x) && mmcp_has_ops(plan, x->ops) && mmcp_has_shared(plan, x->shared);
 }
 
 enum { NEW_PLANS = 16, KEPT_PLANS = 496, MOST_PLANS = 512, PLACES = 2 * MOST_PLANS };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cache.h"
+#include "gather.h"
 #include "recall.h"
 #include "torch.h"
 #include "view.h"
@@ -22,6 +23,9 @@ typedef struct call {
   bool repeats;
   mmc_op *ops; /* of the factors, when has_ops: those that are conjugated lazily lie transposed */
   bool has_ops;
+  bool *shared; /* which factors are one matrix for all products of the stack, when has_shared */
+  bool has_shared;
+  bool gathers;  /* some are of other dtypes than the call, or cannot be read as they lie */
   int64_t *seen; /* the different factors, by address: 2^seen_bits places, at least half are -1 */
   int seen_bits;
   int acquired;     /* views that hold something */
@@ -90,6 +94,24 @@ static bool is_of_one_library(const call *c, const mmcp_view *view) {
   return view->is_numpy == c->views[0].is_numpy && view->exchange == c->views[0].exchange;
 }
 
+/* Reads the matrix of factor i; false where it cannot be read as it lies. Its rows and columns are
+ * set all the same. */
+static bool read_matrix(call *c, int64_t i) {
+  const mmcp_view *view = &c->views[i];
+  const bool vector = view->ndim == 1;
+  return mmcp_view_matrix(view, !vector || i > 0, !vector || i == 0, &c->matrices[i]);
+}
+
+/* Joins the dtype of factor i to the call's, which becomes one that both have room in where NumPy
+ * has one for them. */
+static bool join_dtype(call *c, int64_t i) {
+  const mmcp_view *view = &c->views[i];
+  if (i == 0) c->dtype = view->dtype;
+  if (view->dtype == c->dtype) return true;
+  c->gathers = true;
+  return view->is_numpy && mmcp_promote(c->dtype, view->dtype, &c->dtype);
+}
+
 /* Reads factor i: its matrix, its dims as stored, its part of the stack. */
 static int read_factor(call *c, int64_t i) {
   const mmcp_view *view = &c->views[i];
@@ -97,12 +119,18 @@ static int read_factor(call *c, int64_t i) {
   if (view->ndim == 0 || (vector && i > 0 && i < c->n - 1) || (vector && c->n == 1)) return 0;
   if (vector && i == 0) c->row = false;
   if (vector && i > 0) c->column = false;
-  if (!mmcp_view_matrix(view, !vector || i > 0, !vector || i == 0, &c->matrices[i])) return 0;
-  if (i == 0) {
-    c->dtype = view->dtype;
-    c->device = view->device;
+  if (!read_matrix(c, i)) {
+    if (view->device != MMCP_HOST && view->exchange == NULL) return 0;
+    c->gathers = true;
   }
-  return view->dtype == c->dtype && view->device == c->device && is_of_one_library(c, view);
+  if (i == 0) c->device = view->device;
+  return join_dtype(c, i) && view->device == c->device && is_of_one_library(c, view);
+}
+
+/* Where the search for an address begins: the upper bits of its product with 2^64 / golden ratio
+ * (Knuth, The Art of Computer Programming, volume 3, section 6.4). */
+static uint64_t place_of(const call *c, const void *data) {
+  return (uint64_t)(uintptr_t)data * UINT64_C(0x9E3779B97F4A7C15) >> (64 - c->seen_bits);
 }
 
 /* Whether two factors are the same array, as the chain reads it. */
@@ -116,12 +144,6 @@ static bool is_same(const call *c, int64_t i, int64_t j) {
     if (a->shape[d] != b->shape[d] || mmcp_view_stride(a, d) != mmcp_view_stride(b, d))
       return false;
   return true;
-}
-
-/* Where the search for an address begins: the upper bits of its product with 2^64 / golden ratio
- * (Knuth, The Art of Computer Programming, volume 3, section 6.4). */
-static uint64_t place_of(const call *c, const void *data) {
-  return (uint64_t)(uintptr_t)data * UINT64_C(0x9E3779B97F4A7C15) >> (64 - c->seen_bits);
 }
 
 /* Whether factor i + 1 is factor i transposed, and so large that half of their product is worth a
@@ -153,35 +175,95 @@ static void find_same(call *c) {
   }
 }
 
+/* Reads what was made of an earlier factor, which is the same array, in place of factor i. */
+static int share_factor(call *c, int64_t i, int64_t first) {
+  const mmcp_view *made = &c->views[first];
+  mmcp_view *view = &c->views[i];
+  view->data = made->data;
+  view->strides = made->strides;
+  view->stride_bytes = made->stride_bytes;
+  view->dtype = made->dtype;
+  view->is_conj = made->is_conj;
+  return read_factor(c, i);
+}
+
 /* Whether the conjugate of a matrix is the conjugated transposed of one that lies without gaps
  * between the elements of its rows. */
 static bool is_adjoint(const mmc_matrix *x) {
   return x->layout == MMC_COL_MAJOR || x->rows <= 1 || (x->cols <= 1 && x->ld <= 1);
 }
 
-/* Has PyTorch conjugate factor i, unless that was done for an earlier one, and reads that instead:
- * a call whose factor is new each time is not worth keeping. */
+/* Has the array's library make of factor i what its method returns, where it has one, and reads
+ * that instead: a call whose factor is new each time is not worth keeping. */
+static int replace_factor(call *c, int64_t i, PyObject *array, const char *method) {
+  PyObject *made = PyObject_CallMethod(array, method, NULL);
+  if (made == NULL) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
+    PyErr_Clear();
+    return 0;
+  }
+  mmcp_view_release(&c->views[i]);
+  const int got = mmcp_view_acquire(made, MMCP_READ, &c->views[i]);
+  Py_DECREF(made);
+  c->asked = NULL;
+  return got == 1 ? read_factor(c, i) : got;
+}
+
+/* Has PyTorch conjugate factor i, unless that was done for an earlier one. */
 static int resolve_conjugate(call *c, int64_t i, PyObject *const *items) {
   int64_t first = 0;
   while (items[first] != items[i]) first++;
-  PyObject *plain = first < i ? Py_NewRef(c->views[first].owner)
-                              : PyObject_CallMethod(items[i], "resolve_conj", NULL);
-  if (plain == NULL) return -1;
-  mmcp_view_release(&c->views[i]);
-  int got = mmcp_view_acquire(plain, MMCP_READ, &c->views[i]);
-  Py_DECREF(plain);
-  c->asked = NULL;
-  return got == 1 ? read_factor(c, i) : got;
+  if (first == i) return replace_factor(c, i, items[i], "resolve_conj");
+  /* A vector at both ends may have been read as it lies at the first. */
+  return c->views[first].is_conj ? 0 : share_factor(c, i, first);
+}
+
+/* Writes out factor i: on a device its library does. */
+static int gather_factor(call *c, int64_t i) {
+  mmcp_view *view = &c->views[i];
+  if (view->device == MMCP_HOST) return mmcp_gather(view, c->dtype);
+  return view->exchange != NULL ? replace_factor(c, i, view->owner, "contiguous") : 0;
+}
+
+/* Writes out what is of another dtype than the call, or cannot be read as it lies; an array that
+ * occurs several times once. */
+static int gather_factors(call *c, PyObject *const *items) {
+  const uint64_t size = UINT64_C(1) << c->seen_bits;
+  for (uint64_t s = 0; s < size; s++) c->seen[s] = -1;
+  for (int64_t i = 0; i < c->n; i++) {
+    mmcp_view *view = &c->views[i];
+    if (view->dtype == c->dtype && read_matrix(c, i)) continue;
+    uint64_t s = place_of(c, items[i]);
+    while (c->seen[s] >= 0 && items[c->seen[s]] != items[i]) s = (s + 1) % size;
+    const int64_t first = c->seen[s] < 0 ? i : c->seen[s];
+    c->seen[s] = first;
+    const int got = first < i ? share_factor(c, i, first) : gather_factor(c, i);
+    if (got != 1) return got;
+    if (!read_matrix(c, i)) return 0;
+  }
+  return 1;
 }
 
 static int acquire_factor(call *c, int64_t i, PyObject *const *items, mmcp_want want) {
   int got = mmcp_view_acquire(items[i], want, &c->views[c->acquired++]);
   if (got == 1) got = read_factor(c, i);
-  if (got == 1 && c->views[i].is_conj && !is_adjoint(&c->matrices[i]))
+  if (got == 1 && c->views[i].is_conj && !(read_matrix(c, i) && is_adjoint(&c->matrices[i])))
     got = resolve_conjugate(c, i, items);
   c->ops[i] = got == 1 && c->views[i].is_conj ? MMC_OP_H : MMC_OP_N;
   c->has_ops = c->has_ops || c->ops[i] != MMC_OP_N;
   return got;
+}
+
+/* Finds which factors all products of the stack share, where that makes some products one. */
+static void find_shared(call *c) {
+  if (c->stack_count < 2 || c->n < 3) return;
+  for (int64_t i = 0; i < c->n; i++) {
+    const mmcp_view *view = &c->views[i];
+    c->shared[i] = true;
+    for (int d = (int)stack_ndim(c, i) - 1; d >= 0 && c->shared[i]; d--)
+      c->shared[i] = view->shape[d] == 1 || mmcp_view_stride(view, d) == 0;
+    c->has_shared = c->has_shared || (i > 0 && c->shared[i] && c->shared[i - 1]);
+  }
 }
 
 static int acquire_factors(call *c, PyObject *const *items, mmcp_want want) {
@@ -191,17 +273,22 @@ static int acquire_factors(call *c, PyObject *const *items, mmcp_want want) {
     int got = acquire_factor(c, i, items, want);
     if (got != 1) return got;
   }
+  if (c->gathers) {
+    const int got = gather_factors(c, items);
+    if (got != 1) return got;
+  }
   for (int64_t i = 0; i < c->n; i++)
     if (c->views[i].ndim > 2 && join_stack(c, i) != 1) return 0;
   for (int d = 0; d < c->stack_ndim; d++) c->stack_count *= c->stack_shape[d];
   find_same(c);
+  find_shared(c);
   return 1;
 }
 
 /* Reads the factors off one array of three dimensions and more, whose last three are the factors in
  * a row, their rows and their columns. */
 static int read_chain(call *c) {
-  const mmcp_view *all = &c->stack;
+  mmcp_view *all = &c->stack;
   mmcp_view *view = &c->views[0];
   const int ndim = all->ndim - 1, axis = ndim - 2;
   if (ndim > MMCP_MAX_NDIM - 2) return 0;
@@ -216,6 +303,7 @@ static int read_chain(call *c) {
   *view = *all;
   view->buffer.obj = view->owner = NULL; /* the stack holds them */
   view->managed = NULL;
+  view->copy = NULL;
   view->ndim = ndim;
   view->shape = c->shape;
   view->strides = c->strides;
@@ -224,7 +312,13 @@ static int read_chain(call *c) {
   c->stack_count = 1;
   c->repeats = c->n > 1 && step == 0;
   for (int64_t i = 0; c->repeats && i < c->n; i++) c->same[i] = 0;
-  if (read_factor(c, 0) != 1 || join_stack(c, 0) != 1) return 0;
+  if (read_factor(c, 0) != 1) return 0;
+  if (c->gathers) {
+    const int got = mmcp_gather(all, all->dtype);
+    c->gathers = false;
+    return got == 1 ? read_chain(c) : got;
+  }
+  if (join_stack(c, 0) != 1) return 0;
   for (int d = 0; d < c->stack_ndim; d++) c->stack_count *= c->stack_shape[d];
   return 1;
 }
@@ -294,6 +388,12 @@ static void make_rows(call *c) {
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
+/* Returns which factors are shared, as plans are told; the order of a reproducible product may not
+ * depend on the others in its stack. */
+static const bool *shared_of(const call *c, PyObject *precision) {
+  return c->has_shared && !mmcp_is_reproducible(precision) ? c->shared : NULL;
+}
+
 static mmcp_problem problem_of(const call *c) {
   return (mmcp_problem){.dtype = c->dtype,
                         .n = c->n,
@@ -353,8 +453,12 @@ static int fit_plan(call *c, mmcp_plan *given, mmcp_plan **out) {
   /* A plan for so many says so itself. */
   if (structured != 0 && (stacks || c->is_chain || c->has_ops)) return 0;
   if (!stacks && mmc_chain_batch(given->chain) != c->stack_count) return 0;
-  mmcp_plan *plan = stacks || c->has_ops
-                        ? mmcp_plan_stacked(given, c->stack_count, c->has_ops ? c->ops : NULL)
+  bool is_for_others = stacks || c->has_ops;
+  for (int64_t i = 0; i < c->n && !is_for_others; i++)
+    is_for_others = mmc_chain_shared(given->chain, i) && !(c->has_shared && c->shared[i]);
+  mmcp_plan *plan = is_for_others
+                        ? mmcp_plan_stacked(given, c->stack_count, c->has_ops ? c->ops : NULL,
+                                            shared_of(c, given->precision))
                         : (mmcp_plan *)Py_NewRef((PyObject *)given);
   int fits = plan != NULL && mmcp_plan_ensure(plan) == 0 ? runs_beside_arrays(c, plan) : -1;
   if (fits == 1) *out = (mmcp_plan *)Py_NewRef((PyObject *)plan);
@@ -415,6 +519,7 @@ static int find_plan(call *c, PyObject *given, PyObject *const *strings, mmcp_pl
   if (options.device != Py_None) PyUnicode_InternInPlace(&options.device);
   PyUnicode_InternInPlace(&options.precision);
   mmcp_problem problem = problem_of(c);
+  problem.shared = shared_of(c, options.precision);
   int found = mmcp_cache_find(&problem, &options, out);
   if (found == 0 && *out != NULL && may_be_rows(c, options.precision))
     found = find_rows(c, &options, out);
@@ -771,6 +876,7 @@ typedef struct few {
   mmc_matrix matrices[FEW + 1];
   int64_t dims[FEW + 1], same[FEW], seen[1 << FEW_BITS];
   mmc_op ops[FEW];
+  bool shared[FEW];
 } few;
 
 /* Gives the call room for n factors, in `room` or in *block, which call_close() frees. Returns
@@ -780,7 +886,7 @@ static bool make_room(call *c, Py_ssize_t n, bool is_chain, few *room, char **bl
   c->is_chain = is_chain;
   c->acquired = c->stack_ndim = 0;
   c->together = 1;
-  c->on_stream = c->checked = c->has_ops = false;
+  c->on_stream = c->checked = c->has_ops = c->has_shared = c->gathers = false;
   c->modulus = 0;
   c->semiring = MMC_PLUS_TIMES;
   c->exponents = NULL;
@@ -791,6 +897,7 @@ static bool make_room(call *c, Py_ssize_t n, bool is_chain, few *room, char **bl
   c->same = room->same;
   c->seen = room->seen;
   c->ops = room->ops;
+  c->shared = room->shared;
   c->seen_bits = FEW_BITS;
   c->result = &c->views[is_chain ? 1 : n];
   *block = NULL;
@@ -799,7 +906,7 @@ static bool make_room(call *c, Py_ssize_t n, bool is_chain, few *room, char **bl
   while ((size_t)n > (size_t)1 << (c->seen_bits - 1)) c->seen_bits++;
   const size_t views = is_chain ? 2 : count, seen = is_chain ? 0 : (size_t)1 << c->seen_bits;
   *block = malloc(views * sizeof *c->views + count * (sizeof *c->matrices + 2 * sizeof *c->dims) +
-                  seen * sizeof *c->seen + (size_t)n * sizeof *c->ops);
+                  seen * sizeof *c->seen + (size_t)n * (sizeof *c->ops + sizeof *c->shared));
   if (*block == NULL) return false;
   c->views = (mmcp_view *)(void *)*block;
   c->result = &c->views[views - 1];
@@ -808,6 +915,7 @@ static bool make_room(call *c, Py_ssize_t n, bool is_chain, few *room, char **bl
   c->same = c->dims + count;
   c->seen = c->same + count;
   c->ops = (mmc_op *)(c->seen + seen);
+  c->shared = (bool *)(c->ops + n);
   return true;
 }
 
@@ -929,6 +1037,7 @@ PyObject *mmcp_execute(PyObject *module, PyObject *const *given, Py_ssize_t coun
 
 static PyObject *text_of(const call *c) {
   mmcp_problem problem = problem_of(c);
+  problem.shared = shared_of(c, mmcp.native);
   mmc_chain *chain = mmcp_chain_new(&problem);
   PyObject *text = chain != NULL ? mmcp_chain_text(chain) : NULL;
   mmc_chain_destroy(chain);

@@ -222,6 +222,7 @@ mmc_chain *mmcp_chain_new(const mmcp_problem *x) {
   mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
   options.batch = x->batch;
   options.same = x->same;
+  options.shared = x->shared;
   options.modulus = x->modulus;
   options.checked = x->checked;
   options.semiring = x->semiring;
@@ -232,8 +233,10 @@ mmc_chain *mmcp_chain_new(const mmcp_problem *x) {
   return NULL;
 }
 
-/* Returns a batch of such chains with these ops, or NULL with an exception set. */
-static mmc_chain *chain_stacked(const mmc_chain *chain, int64_t batch, const mmc_op *ops) {
+/* Returns a batch of such chains with these ops and shared factors, or NULL with an exception set.
+ */
+static mmc_chain *chain_stacked(const mmc_chain *chain, int64_t batch, const mmc_op *ops,
+                                const bool *shared) {
   int64_t n = mmc_chain_length(chain);
   int64_t *same = malloc((size_t)n * sizeof *same);
   if (same == NULL) return (mmc_chain *)PyErr_NoMemory();
@@ -244,6 +247,7 @@ static mmc_chain *chain_stacked(const mmc_chain *chain, int64_t batch, const mmc
                           .batch = batch,
                           .same = same,
                           .ops = ops,
+                          .shared = shared,
                           .modulus = mmc_chain_modulus(chain),
                           .checked = mmc_chain_checked(chain),
                           .semiring = mmc_chain_semiring(chain)};
@@ -258,11 +262,19 @@ bool mmcp_has_ops(const mmcp_plan *plan, const mmc_op *ops) {
                                (size_t)mmc_chain_length(plan->chain) * sizeof *ops) == 0;
 }
 
-mmcp_plan *mmcp_plan_stacked(mmcp_plan *self, int64_t batch, const mmc_op *ops) {
+bool mmcp_has_shared(const mmcp_plan *plan, const bool *shared) {
+  if (plan->has_shared != (shared != NULL)) return false;
+  for (int64_t i = 0; shared != NULL && i < mmc_chain_length(plan->chain); i++)
+    if (mmc_chain_shared(plan->chain, i) != shared[i]) return false;
+  return true;
+}
+
+mmcp_plan *mmcp_plan_stacked(mmcp_plan *self, int64_t batch, const mmc_op *ops,
+                             const bool *shared) {
   if (self->stacked != NULL && mmc_chain_batch(self->stacked->chain) == batch &&
-      mmcp_has_ops(self->stacked, ops))
+      mmcp_has_ops(self->stacked, ops) && mmcp_has_shared(self->stacked, shared))
     return (mmcp_plan *)Py_NewRef((PyObject *)self->stacked);
-  mmc_chain *chain = chain_stacked(self->chain, batch, ops);
+  mmc_chain *chain = chain_stacked(self->chain, batch, ops, shared);
   if (chain == NULL) return NULL;
   mmcp_plan *stacked = plan_new(&mmcp_plan_type, chain, self->objective, self->device,
                                 self->precision, self->solver, self->order);
@@ -271,6 +283,7 @@ mmcp_plan *mmcp_plan_stacked(mmcp_plan *self, int64_t batch, const mmc_op *ops) 
   stacked->max_slowdown = self->max_slowdown;
   stacked->location = self->location;
   stacked->has_ops = ops != NULL;
+  stacked->has_shared = shared != NULL;
   Py_XSETREF(self->stacked, (mmcp_plan *)Py_NewRef((PyObject *)stacked));
   return stacked;
 }
@@ -322,6 +335,7 @@ mmcp_plan *mmcp_plan_for_arrays(const mmcp_problem *x, const mmcp_options *optio
   plan->array_device = x->array_device;
   plan->repeats = x->same != NULL;
   plan->has_ops = x->ops != NULL;
+  plan->has_shared = x->shared != NULL;
   plan->scaled = x->scaled;
   plan->location = x->array_device == MMCP_HOST ? MMC_HOST : MMC_DEVICE;
   if (mmcp_plan_ensure(plan) == 0) return plan;

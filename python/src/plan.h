@@ -13,6 +13,7 @@ typedef struct mmcp_plan {
   int array_device;       /* the arrays' device that the cache knows it by */
   bool repeats;           /* whether factors are the same, which the cache tells apart too */
   bool has_ops;           /* whether factors have ops, as these */
+  bool has_shared;        /* whether all chains share some of the factors, and it is told which */
   uint64_t memory_limit_bytes;
   double max_slowdown;   /* the most times the least seconds, as in mmc_plan_options */
   mmc_location location; /* where the arrays are, most likely */
@@ -52,7 +53,8 @@ typedef struct mmcp_problem {
   const int64_t *dims;
   int64_t batch;
   const int64_t *same;
-  const mmc_op *ops; /* NULL: none */
+  const mmc_op *ops;  /* NULL: none */
+  const bool *shared; /* as in mmc_chain_options, where something is computed once; else NULL */
   uint64_t modulus;
   bool checked;
   mmc_semiring semiring;
@@ -68,12 +70,13 @@ PyObject *mmcp_chain_text(const mmc_chain *chain);
  * with an exception set on failure. */
 int64_t *mmcp_read_dims(PyObject *sequence, int64_t *n);
 
-/* Returns a plan for a batch of chains with these ops, NULL for none, by the options of one for a
- * single chain without, as a new reference; NULL with an exception set on failure. */
-mmcp_plan *mmcp_plan_stacked(mmcp_plan *plan, int64_t batch, const mmc_op *ops);
+/* Returns a plan for a batch of chains with these ops and shared factors, NULL for none, by the
+ * options of one for a single chain, as a new reference; NULL with an exception set on failure. */
+mmcp_plan *mmcp_plan_stacked(mmcp_plan *plan, int64_t batch, const mmc_op *ops, const bool *shared);
 
-/* Whether a plan that the cache or mmcp_plan_stacked() made is for these ops. */
+/* Whether a plan that the cache or mmcp_plan_stacked() made is for these ops and shared factors. */
 bool mmcp_has_ops(const mmcp_plan *plan, const mmc_op *ops);
+bool mmcp_has_shared(const mmcp_plan *plan, const bool *shared);
 
 /* Writes the plan of one product, the problem, to *out as a new reference where it is predicted to
  * take less than plan, a batch of its rows; else NULL. Returns -1 with an exception set. */

@@ -1,6 +1,7 @@
 /* view.c: see view.h. */
 #include "view.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- dtypes -------------------------------------------------------------------------------- */
@@ -279,6 +280,7 @@ static void clear(mmcp_view *view) {
   view->buffer.obj = NULL;
   view->owner = NULL;
   view->managed = NULL;
+  view->copy = NULL;
   view->exchange = NULL;
   view->read_only = view->is_numpy = view->is_conj = false;
 }
@@ -302,6 +304,8 @@ void mmcp_view_release(mmcp_view *view) {
   if (view->managed != NULL && view->managed->deleter != NULL)
     view->managed->deleter(view->managed);
   view->managed = NULL;
+  free(view->copy);
+  view->copy = NULL;
 }
 
 int mmcp_device_number(const char *name) {

@@ -17,7 +17,7 @@ numpy_dot = np.linalg.multi_dot
 
 
 def is_direct(arrays, out=None):
-    """Whether the extension takes them as they are, without a copy or NumPy's arithmetic."""
+    """Whether the extension takes them, without Python's help or NumPy's arithmetic."""
     done = _mmchain.execute(None, arrays, out, "time", None, "native", None, False)
     return done is not NotImplemented
 
@@ -142,9 +142,9 @@ LAYOUTS = {
     "F": (np.asfortranarray, True),
     "row stride": (gapped, True),
     "column stride": (lambda a: gapped(a.T.copy()).T, True),
-    "both strides": (strided, False),
-    "rows backwards": (lambda a: a[::-1].copy()[::-1], False),
-    "columns backwards": (lambda a: a[:, ::-1].copy()[:, ::-1], False),
+    "both strides": (strided, True),
+    "rows backwards": (lambda a: a[::-1].copy()[::-1], True),
+    "columns backwards": (lambda a: a[:, ::-1].copy()[:, ::-1], True),
     "byte order": (lambda a: a.astype(a.dtype.newbyteorder()), False),
     "unaligned": (unaligned, False),
 }
@@ -187,6 +187,77 @@ def test_read_only_and_broadcast_factors(rng):
     a.flags.writeable = False
     b = np.broadcast_to(rng.random(4), (4, 4))
     assert_close(mmchain.multi_dot([a, b, b.T]), [a, b, b.T])
+
+
+def any_view(rng, shape, dtype):
+    """A view of random numbers of any strides, some of which are backwards, with gaps, or repeat."""
+    steps = rng.choice([-2, -1, 1, 1, 2], len(shape))
+    room = [size * abs(step) + rng.integers(0, 3) for size, step in zip(shape, steps)]
+    axes = rng.permutation(len(shape))
+    held = random_array(rng, tuple(room[a] for a in axes), dtype).transpose(np.argsort(axes))
+    view = held[tuple(slice(None, None, int(step)) for step in steps)]
+    view = view[tuple(slice(0, size) for size in shape)]
+    if len(shape) > 2 and rng.random() < 0.3:
+        view = np.broadcast_to(view[:1], shape)
+    if rng.random() < 0.2:
+        view = np.broadcast_to(view[..., :1, :], shape)
+    return view
+
+
+@pytest.mark.parametrize("round", range(40))
+def test_views_of_any_strides_and_dtypes(rng, round):
+    """What is written out is taken by the extension, and gives what plain arrays of the promoted dtype
+    give, bit for bit."""
+    kind = ["float32", "float64", "complex64", "complex128"]
+    n, stack = rng.integers(2, 6), (int(rng.integers(1, 40)), 3)[: rng.integers(0, 3)]
+    dims = random_dims(rng, n, [12, 70][round % 2])
+    arrays = []
+    for rows, cols in zip(dims, dims[1:]):
+        shape = stack[rng.integers(0, len(stack) + 1) :] + (rows, cols)
+        arrays.append(any_view(rng, shape, str(rng.choice(kind))))
+    if rng.random() < 0.3:
+        arrays.append(np.ones((dims[-1], dims[-1]), kind[0])[::-1])
+        arrays.append(arrays[-1])
+    dtype = np.result_type(*arrays)
+    plain = [np.ascontiguousarray(np.array(a).astype(dtype)) for a in arrays]
+    if len(plain) > n:
+        plain[-1] = plain[-2]
+    result = mmchain.multi_dot(arrays)
+    assert result.dtype == dtype and is_direct(arrays)
+    expected = reduce(np.matmul, [a.astype(complex) for a in plain])
+    scale = reduce(np.matmul, [np.abs(a).astype(float) for a in plain])
+    assert not np.any(np.abs(result - expected) > 60 * sum(dims) * np.finfo(dtype).eps * scale)
+    ordered = mmchain.multi_dot(arrays, precision="reproducible", objective="flops")
+    again = mmchain.multi_dot(plain, precision="reproducible", objective="flops")
+    np.testing.assert_array_equal(ordered, again)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "uint64", "float16"])
+def test_views_of_any_strides_of_other_dtypes(rng, dtype):
+    for _ in range(6):
+        dims = random_dims(rng, 3)
+        shapes = [(4, rows, cols) for rows, cols in zip(dims, dims[1:])]
+        arrays = [(4 * any_view(rng, shape, "float64")).astype(dtype) for shape in shapes]
+        arrays = [np.asfortranarray(a)[::-1] for a in arrays]
+        assert is_direct(arrays)
+        plain = [np.ascontiguousarray(a) for a in arrays]
+        np.testing.assert_array_equal(mmchain.multi_dot(arrays), mmchain.multi_dot(plain))
+
+
+def test_large_views_are_written_out(rng):
+    """Others have the interpreter's lock meanwhile, and large pages are asked for."""
+    held = rng.random((700, 1600)).astype(np.float32)
+    for a in (held[::-1, ::2], held.T[::2, ::-1], np.broadcast_to(held[0], (30, 1600))):
+        b = rng.random((a.shape[1], 3))
+        assert is_direct([a, b])
+        np.testing.assert_allclose(mmchain.multi_dot([a, b]), a.astype(float) @ b, rtol=1e-12)
+
+
+def test_a_stack_of_any_strides_is_the_chain(rng):
+    held = rng.random((5, 4, 8, 8)) / 8
+    for stack in (held[:, :, ::-1, ::-1], held[:, ::-1, ::2, ::2], held.transpose(1, 0, 3, 2)):
+        factors = [np.array(stack[:, i]) for i in range(stack.shape[1])]
+        np.testing.assert_allclose(mmchain.multi_dot(stack), reduce(np.matmul, factors), rtol=1e-12)
 
 
 def test_one_array_many_times(rng):
@@ -317,6 +388,38 @@ def test_factors_that_all_products_share(rng, dtype):
             found = mmchain.multi_dot(arrays, objective=objective)
             for i in (0, batch // 2, -1) if found.ndim == 3 else (...,):
                 assert_close(found[i], [a[i] if a.ndim == 3 else a for a in arrays])
+
+
+@pytest.mark.parametrize("objective", ["time", "flops"])
+def test_plans_know_what_all_products_share(rng, objective):
+    """(A1 A2) A3 has a tenth of the multiplications of A1 (A2 A3) where the first two are matrices; what is
+    planned for them is told so, and arrays of which another one is a stack have a plan of their own."""
+    a, b = rng.random((40, 200)), rng.random((200, 30))
+    stack = rng.random((64, 30, 20))
+    for first, second in ((a, b), (np.broadcast_to(a, (64, 40, 200)), b), (a[None], b[None, None])):
+        arrays = [first, second, stack]
+        p = mmchain.plan(arrays, objective=objective)
+        assert p.chain.startswith("f64:40x200x30x20@64:nnN") and p.order == "((A1 A2) A3)"
+        assert p.multiplications == 40 * 200 * 30 + 64 * 40 * 30 * 20
+        expected = np.matmul(a @ b, stack)
+        for result in (mmchain.multi_dot(arrays, objective=objective), p.execute(arrays)):
+            np.testing.assert_allclose(np.squeeze(result), expected, rtol=1e-12)
+    others = [rng.random((64, 40, 200)), b, stack]
+    expected = reduce(np.matmul, others)
+    for result in (mmchain.multi_dot(others, objective=objective), p.execute(others)):
+        np.testing.assert_allclose(result, expected, rtol=1e-12)
+    p = mmchain.plan("f64:40x200x30x20", objective=objective)
+    np.testing.assert_allclose(p.execute([a, b, stack]), np.matmul(a @ b, stack), rtol=1e-12)
+
+
+def test_reproducible_orders_know_of_no_stack(rng):
+    arrays = [rng.random((40, 200)), rng.random((200, 30)), rng.random((64, 30, 20))]
+    p = mmchain.plan(arrays, precision="reproducible", objective="flops")
+    assert p.chain == "f64:40x200x30x20@64"
+    together = mmchain.multi_dot(arrays, precision="reproducible", objective="flops")
+    alone = mmchain.multi_dot([*arrays[:2], arrays[2][5]], precision="reproducible", objective="flops")
+    np.testing.assert_array_equal(together[5], alone)
+    np.testing.assert_array_equal(p.execute(arrays), together)
 
 
 def test_strided_stacks_are_not_copied(rng):
@@ -848,8 +951,8 @@ def test_rows_are_planned_as_they_are_multiplied(rng):
     assert _mmchain.cached_plan().chain == plan.chain
     # What is not rows of one matrix stays a batch, and so does what must not depend on its size.
     assert mmchain.plan([x, v, w], precision="reproducible").chain == "f64:1x512x512x512@64"
-    assert mmchain.plan([x, v, w], order="A1 (A2 A3)").chain == "f64:1x512x512x512@64"
-    assert mmchain.plan([x, v, w], memory_limit=10**9).chain == "f64:1x512x512x512@64"
+    assert mmchain.plan([x, v, w], order="A1 (A2 A3)").chain == "f64:1x512x512x512@64:Nnn"
+    assert mmchain.plan([x, v, w], memory_limit=10**9).chain == "f64:1x512x512x512@64:Nnn"
     assert mmchain.plan([x, x.swapaxes(-1, -2)]).chain == "f64:1x512x1@64"
     # A NaN stays in its own product.
     x[3, 0, 7] = np.nan
