@@ -308,7 +308,7 @@ def _with_gradients(tensors: List[torch.Tensor], device: Optional[str]) -> Any:
         result = _by_us(tensors)
         if result is not None:
             return result
-    if len(tensors) > _most_by_torch:
+    if len(tensors) > _most_by_torch or any(tensor.ndim > 2 for tensor in tensors):
         return None
     try:
         if len(tensors) == 3 and first.ndim == tensors[2].ndim == 2:
@@ -385,6 +385,17 @@ def chain_of(tensors: List[torch.Tensor]) -> Any:
     return _mmchain.chain_of(_shapes.once(convert, tensors), False)
 
 
+def _is_for_torch(first: torch.Tensor, options: _shapes.Options) -> bool:
+    """Whether products that are recorded are PyTorch's own, whose records take the least. On the CPU its
+    products of 16 bits are no BLAS's."""
+    objective, device, precision = options
+    if _shapes.is_reproducible(precision):
+        return False
+    if first.is_cpu:
+        return first.dtype in _plain_on_cpu and device in (None, "cpu")
+    return precision == "native" and objective != "energy" and device is None
+
+
 def multiply(
     plan: Optional[_mmchain.Plan],
     tensors: List[torch.Tensor],
@@ -418,10 +429,10 @@ def multiply(
     if plain and (dtype in _names or (dtype in _integers and tensors[0].is_cuda)):
         if not gradients:
             return _direct(plan, tensors, out, options)
-        if not by_own and tensors[0].is_cpu and dtype in _plain_on_cpu and device in (None, "cpu"):
-            return _in_order(plan, chain, tensors, torch.matmul)
         if plan is not None:  # each product is planned by itself, for what the plan is for
             options = (plan._arguments[1], device, precision)
+        if _is_for_torch(tensors[0], options):
+            return _in_order(plan, chain, tensors, torch.matmul)
         return _in_order(plan, chain, tensors, lambda a, b: _Product.apply(a, b, options))
     if dtype.is_floating_point or dtype.is_complex:
         _shapes.expect_own(precision)

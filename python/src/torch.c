@@ -9,6 +9,7 @@ enum {
   /* Up to here calls of mm take less than one of multi_dot, whose result is a view with a gradient
    * of its own. */
   MOST_BY_MM = 6,
+  MOST_STACKS = 16,   /* chains with stacks among them are ordered here up to so many factors */
   MOST_FACTORS = 128, /* PyTorch finds the order of more in longer than we */
   /* Many small matrices are one function with gradients of its own (_torch.py). */
   LEAST_BY_US = 20,
@@ -29,15 +30,18 @@ PyObject *mmcp_set_torch(PyObject *module, PyObject *args) {
   Py_RETURN_NONE;
 }
 
-/* A chain of PyTorch's matrices, the first and the last of which may be vectors. */
+/* A chain of PyTorch's matrices or stacks of them, the first and the last of which may be vectors.
+ */
 typedef struct chain {
   PyObject *const *items;
   int n;
-  int first_wanted;         /* the first that wants a gradient */
-  bool is_row, is_column;   /* whether the first, the last is a vector */
-  bool is_on_gpu, anywhere; /* anywhere: no device was asked for */
+  bool has_stacks;
+  double counts[MOST_STACKS]; /* matrices of each stack */
+  int first_wanted;           /* the first that wants a gradient */
+  bool is_row, is_column;     /* whether the first, the last is a vector */
+  bool is_on_gpu, anywhere;   /* anywhere: no device was asked for */
   int64_t dims[MOST_FACTORS + 1];
-  uint8_t splits[MOST_BY_MM][MOST_BY_MM]; /* by first and last factor: the last of the left */
+  uint8_t splits[MOST_STACKS][MOST_STACKS]; /* by first and last factor: the last of the left */
 } chain;
 
 static bool is_tensor(PyObject *item) {
@@ -64,13 +68,19 @@ static int is_recorded(chain *c) {
   return wants == 1 ? truth_of(PyObject_CallNoArgs(is_grad_enabled)) : wants;
 }
 
-/* Whether the factor may be one of the chain: a matrix, or a vector at an end. */
+/* Whether the factor may be one of the chain: a matrix, a stack, or a vector at an end. */
 static bool read_shape(chain *c, int i, const dl_tensor *tensor) {
   c->is_row = c->is_row || (i == 0 && tensor->ndim == 1);
   c->is_column = c->is_column || (i == c->n - 1 && tensor->ndim == 1);
   const bool is_row = i == 0 && c->is_row, is_column = i == c->n - 1 && c->is_column;
-  if (tensor->ndim != (is_row || is_column ? 1 : 2)) return false;
-  const int64_t rows = is_row ? 1 : tensor->shape[0];
+  if (tensor->ndim < (is_row || is_column ? 1 : 2)) return false;
+  if (tensor->ndim > 2) {
+    if (c->n > MOST_STACKS) return false;
+    c->has_stacks = true;
+  }
+  if (i < MOST_STACKS) c->counts[i] = 1;
+  for (int d = 0; d + 2 < tensor->ndim; d++) c->counts[i] *= (double)tensor->shape[d];
+  const int64_t rows = is_row ? 1 : tensor->shape[tensor->ndim - 2];
   if (i == 0) c->dims[0] = rows;
   c->dims[i + 1] = is_column ? 1 : tensor->shape[tensor->ndim - 1];
   return rows == c->dims[i];
@@ -78,12 +88,12 @@ static bool read_shape(chain *c, int i, const dl_tensor *tensor) {
 
 /* Whether PyTorch finds the order too. A row would be made a matrix, and back, by every product. */
 static bool is_for_multi_dot(const chain *c) {
-  if (c->is_on_gpu) return false;
+  if (c->is_on_gpu || c->has_stacks) return false;
   return (c->is_row && c->n > 2) || (c->n > MOST_BY_MM && c->n < LEAST_BY_US);
 }
 
-/* Reads the dims of factors of one dtype on one device that fit together, or of the first alone
- * where PyTorch will look at the others. Returns 0 when they are not that. */
+/* Reads the dims of factors of one dtype on one device that fit together. Returns 0 when they are
+ * not that. */
 static int read_dims(chain *c) {
   const dl_exchange *exchange = mmcp_exchange_of(c->items[0]);
   mmc_dtype first = MMC_F32;
@@ -106,31 +116,41 @@ static int read_dims(chain *c) {
       return 0;
     if (i == 0) first = dtype;
     if (dtype != first || !read_shape(c, i, &tensor)) return 0;
-    if (is_for_multi_dot(c)) return 1;
   }
-  return 1;
+  /* With vectors beside stacks, what products make of them would be taken for matrices. */
+  return !(c->has_stacks && (c->is_row || c->is_column));
 }
 
-/* Multiplications, and those that gradients take. */
+/* Multiplications, and those that gradients take. Of stacks that broadcast, as many products are
+ * counted as the larger one has matrices. */
 typedef struct price {
   double forward, backward;
 } price;
+
+/* Returns the multiplications of a product of so many matrices. Of stacks every number that is read
+ * or written counts as some more, which takes PyTorch as long. */
+static double price_of(const chain *c, double count, int first, int split, int last) {
+  const double a_number = 8, m = (double)c->dims[first], k = (double)c->dims[split + 1],
+               n = (double)c->dims[last + 1];
+  return c->has_stacks ? count * (m * k * n + a_number * (m * k + k * n + m * n)) : m * k * n;
+}
 
 /* Finds the order of fewest multiplications, and of those one whose gradients take the fewest where
  * it is told which factors want them: wanted[i] is how many of the first i do. Returns whether
  * there was a choice. */
 static bool find_order(chain *c, const int *wanted) {
-  price least[MOST_BY_MM][MOST_BY_MM];
+  price least[MOST_STACKS][MOST_STACKS];
   bool had_choice = false;
   for (int last = 0; last < c->n; last++) {
+    double count = c->has_stacks ? c->counts[last] : 1;
     least[last][last] = (price){0, 0};
     for (int first = last - 1; first >= 0; first--) {
+      if (c->has_stacks) count = fmax(count, c->counts[first]);
       price *best = &least[first][last];
       *best = (price){INFINITY, INFINITY};
       for (int split = last - 1; split >= first; split--) {
         const price *left = &least[first][split], *right = &least[split + 1][last];
-        const double product =
-            (double)c->dims[first] * (double)c->dims[split + 1] * (double)c->dims[last + 1];
+        const double product = price_of(c, count, first, split, last);
         const double forward = left->forward + right->forward + product;
         if (forward > best->forward) continue;
         had_choice = had_choice || forward == best->forward;
@@ -155,7 +175,7 @@ static int choose_order(chain *c) {
   if (c->n == 2 || !find_order(c, NULL)) return 1;
   const int last_wants = mmcp_requires_grad(c->items[c->n - 1]);
   if (last_wants < 0 || (last_wants > 0 && c->first_wanted == 0)) return last_wants < 0 ? -1 : 1;
-  int wanted[MOST_BY_MM + 1] = {0};
+  int wanted[MOST_STACKS + 1] = {0};
   for (int i = c->first_wanted; i < c->n; i++) {
     const int wants = i == c->first_wanted ? 1 : mmcp_requires_grad(c->items[i]);
     if (wants < 0) return -1;
@@ -170,22 +190,27 @@ static int choose_order(chain *c) {
 static PyObject *multiply(const chain *c, int first, int last) {
   if (first == last) return Py_NewRef(c->items[first]);
   const int split = c->splits[first][last];
-  const bool has_vector = (c->is_row && first == 0) || (c->is_column && last == c->n - 1);
+  const bool by_matmul =
+      c->has_stacks || (c->is_row && first == 0) || (c->is_column && last == c->n - 1);
   PyObject *sides[] = {multiply(c, first, split), NULL}, *product = NULL;
   if (sides[0] != NULL) sides[1] = multiply(c, split + 1, last);
-  if (sides[1] != NULL) product = PyObject_Vectorcall(has_vector ? matmul : mm, sides, 2, NULL);
+  if (sides[1] != NULL) product = PyObject_Vectorcall(by_matmul ? matmul : mm, sides, 2, NULL);
   Py_XDECREF(sides[0]);
   Py_XDECREF(sides[1]);
   return product;
 }
 
-/* What does not fit together is said in NumPy's words, elsewhere. */
-static int call_multi_dot(PyObject *sequence, PyObject **out) {
-  *out = PyObject_CallOneArg(multi_dot, sequence);
-  if (*out != NULL) return 1;
+/* What does not fit together is said in NumPy's words, elsewhere: 0, or -1 with an exception set.
+ */
+static int no_result(void) {
   if (!PyErr_ExceptionMatches(PyExc_RuntimeError)) return -1;
   PyErr_Clear();
   return 0;
+}
+
+static int call_multi_dot(PyObject *sequence, PyObject **out) {
+  *out = PyObject_CallOneArg(multi_dot, sequence);
+  return *out != NULL ? 1 : no_result();
 }
 
 static bool is_for_us(const chain *c) {
@@ -194,9 +219,16 @@ static bool is_for_us(const chain *c) {
   return c->n >= (c->is_on_gpu ? LEAST_BY_US_ON_GPU : LEAST_BY_US) && largest <= LARGEST_BY_US;
 }
 
-/* Has _torch.py multiply them as one function, where there are no vectors. */
+/* Whether there are as many matrices of each. */
+static bool are_alike(const chain *c) {
+  for (int i = 1; c->has_stacks && i < c->n; i++)
+    if (c->counts[i] != c->counts[0]) return false;
+  return true;
+}
+
+/* Has _torch.py multiply them as one function: stacks and vectors by its own entrance. */
 static int call_by_us(const chain *c, PyObject **out) {
-  if (c->is_row || c->is_column) return 0;
+  if (c->is_row || c->is_column || c->has_stacks) return 0;
   PyObject *dims = PyList_New(c->n + 1), *matrices = PyTuple_New(c->n);
   for (int d = 0; dims != NULL && d <= c->n; d++) {
     PyObject *dim = PyLong_FromLongLong(c->dims[d]);
@@ -216,18 +248,22 @@ static int call_by_us(const chain *c, PyObject **out) {
   return *out != NULL ? 1 : PyErr_Occurred() ? -1 : 0;
 }
 
+static int multiply_in_order(chain *c, PyObject **out) {
+  if (choose_order(c) < 0) return -1;
+  *out = multiply(c, 0, c->n - 1);
+  return *out != NULL ? 1 : no_result();
+}
+
 /* Multiplies the factors, which the sequence held; returns as mmcp_torch_multiply(). */
 static int multiply_chain(chain *c, PyObject *sequence, PyObject **out) {
   int done = is_recorded(c);
   if (done == 1) done = read_dims(c);
   if (done != 1) return done;
   if (is_for_multi_dot(c)) return call_multi_dot(sequence, out);
-  if (is_for_us(c)) return call_by_us(c, out);
-  if (c->is_on_gpu) return 0;
-  if (c->n > MOST_BY_MM) return call_multi_dot(sequence, out);
-  if (choose_order(c) < 0) return -1;
-  *out = multiply(c, 0, c->n - 1);
-  return *out != NULL ? 1 : -1;
+  if (is_for_us(c) && (c->is_on_gpu || !c->has_stacks) && are_alike(c)) return call_by_us(c, out);
+  if (c->n > MOST_STACKS) return 0;
+  if (c->n > MOST_BY_MM && !c->has_stacks && !c->is_on_gpu) return call_multi_dot(sequence, out);
+  return multiply_in_order(c, out);
 }
 
 int mmcp_torch_multiply(PyObject *sequence, bool anywhere, PyObject **out) {
@@ -242,7 +278,7 @@ int mmcp_torch_multiply(PyObject *sequence, bool anywhere, PyObject **out) {
   c.items = items;
   c.n = (int)n;
   c.first_wanted = 0;
-  c.is_row = c.is_column = c.is_on_gpu = false;
+  c.is_row = c.is_column = c.is_on_gpu = c.has_stacks = false;
   c.anywhere = anywhere;
   const int done = multiply_chain(&c, sequence, out);
   for (Py_ssize_t i = 0; i < n; i++) Py_DECREF(items[i]);

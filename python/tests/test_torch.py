@@ -1,6 +1,7 @@
 """PyTorch tensors, where PyTorch is installed; on CUDA where a GPU and the module are."""
 
 import functools
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -844,6 +845,47 @@ def test_many_small_matrices_of_a_stack(make, device):
     (slope,) = torch.autograd.grad(mmchain.multi_dot(stack).sum(), stack)
     (want,) = torch.autograd.grad(torch.linalg.multi_dot(list(stack.unbind())).sum(), stack)
     assert (slope - want).abs().max() <= 1e-12 * want.abs().max()
+
+
+@pytest.mark.parametrize("round", range(12))
+def test_gradients_of_stacks(make, rng, device, round):
+    """Of stacks that broadcast, in whatever order: values, and gradients of all factors or of some."""
+    n, dtype = int(rng.integers(2, 8)), [torch.float64, torch.complex128][round % 2]
+    dims, stack = rng.integers(1, 9, n + 1), (3, 4)
+    chain = []
+    for rows, cols in zip(dims, dims[1:]):
+        axes = [(), (4,), (3, 1), (3, 4)][rng.integers(0, 4)]
+        numbers = rng.standard_normal((*axes, rows, cols))
+        chain.append(torch.tensor(numbers, dtype=dtype, device=device).requires_grad_(rng.random() < 0.7))
+    chain[0].requires_grad_()
+    has_vector = round % 3 == 0
+    if has_vector:  # which what becomes of it is not: a row of a stack
+        chain[0] = chain[0].detach().reshape(-1, dims[1])[0].clone().requires_grad_()
+    wanted = [tensor for tensor in chain if tensor.requires_grad]
+    made = mmchain.multi_dot(chain)
+    want = reduce(torch.matmul, [chain[0][None], *chain[1:]] if has_vector else chain)
+    want = want[..., 0, :] if has_vector else want
+    torch.testing.assert_close(made, want)
+    slope = torch.randn_like(want)
+    for mine, theirs in zip(torch.autograd.grad(made, wanted, slope), torch.autograd.grad(want, wanted, slope)):
+        torch.testing.assert_close(mine, theirs)
+    with pytest.raises(ValueError, match="not aligned|broadcast"):
+        mmchain.multi_dot([*chain, chain[0].new_ones(5, 5, int(dims[-1]) + 1, 2)])
+
+
+def test_tensors_of_any_strides(make, rng, device):
+    """What cannot be read as it lies is written out, with conjugates and the same tensor twice."""
+    for dtype in (torch.float32, torch.complex64, torch.float16, torch.bfloat16):
+        a, b, c = make([8, 24, 24, 6], dtype)
+        spread = torch.zeros(24, 48, dtype=dtype, device=device)
+        spread[:, ::2] = b
+        stack = torch.stack([b, b, b]).permute(1, 2, 0).contiguous().permute(2, 0, 1)
+        for second in (spread[:, ::2], stack, stack.conj() if dtype.is_complex else stack):
+            result = mmchain.multi_dot([a, second, second, c])
+            wide = [x.to(torch.complex128 if dtype.is_complex else torch.float64) for x in (a, second, second, c)]
+            want = reduce(torch.matmul, wide)
+            scale = reduce(torch.matmul, [x.abs() for x in wide])
+            assert not torch.any((result.to(want.dtype) - want).abs() > 100 * torch.finfo(dtype).eps * scale)
 
 
 @pytest.mark.parametrize("objective", ["time", "flops", "energy", "traffic"])
