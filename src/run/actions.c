@@ -173,48 +173,94 @@ static mmci_gemm single(const mmci_gemm *gemm) {
   return one;
 }
 
-/* Returns for how many chains from the first on matrices follow each other at one stride, which it
- * writes to the form. */
-static int64_t first_run(mmci_form *form, void *const *addresses, int64_t size, int64_t batch) {
+/* Addresses of a batch that are those of a stack of two axes: chain i * inner + j has its matrix
+ * i * outer_stride + j * stride elements after the first one. */
+typedef struct axes {
+  int64_t inner, stride, outer_stride;
+} axes;
+
+/* Returns for how many chains from the first on the addresses follow each other at one stride, or
+ * how many have strides anyway. */
+static int64_t first_run(const mmci_form *form, void *const *addresses, int64_t batch) {
   if (!form->gathered) return batch;
   const intptr_t step = (intptr_t)addresses[1] - (intptr_t)addresses[0];
-  int64_t length = 1;
+  int64_t length = 2;
   while (length < batch && (intptr_t)addresses[length] - (intptr_t)addresses[length - 1] == step)
     length++;
-  form->gathered = false;
-  form->stride = step / size;
-  return step >= 0 && step % size == 0 ? length : 1;
+  return length;
 }
 
-/* Says whether all runs of so many chains have this stride. */
-static bool is_in_runs(const mmci_form *form, void *const *addresses, int64_t size, int64_t batch,
-                       int64_t length) {
-  if (addresses == NULL) return true;
-  for (int64_t i = 1; i < batch; i++)
-    if (i % length != 0 &&
-        (intptr_t)addresses[i] - (intptr_t)addresses[i - 1] != form->stride * size)
-      return false;
+/* Finds the strides of two axes, of which the inner one has so many chains; returns whether all
+ * addresses are such. */
+static bool find_axes(const mmci_form *form, void *const *addresses, int64_t size, int64_t batch,
+                      int64_t inner, axes *out) {
+  *out = (axes){inner, form->stride, inner * form->stride};
+  if (!form->gathered) return true;
+  const intptr_t first = (intptr_t)addresses[0], step = (intptr_t)addresses[1] - first,
+                 outer = (intptr_t)addresses[inner] - first;
+  if (step < 0 || outer < 0 || step % size != 0 || outer % size != 0) return false;
+  for (int64_t i = 0; i < batch; i++)
+    if ((intptr_t)addresses[i] != first + i / inner * outer + i % inner * step) return false;
+  *out = (axes){inner, step / size, outer / size};
   return true;
 }
 
-/* Finds batches of fewer chains whose matrices lie at strides, as stacks that are broadcast along
- * one of several axes have, where the device predicts that they take less, one after the other,
- * than matrices at addresses. Returns whether there are such. */
-static bool find_runs(const mmci_actions *actions, const mmci_action *x, const mmci_gemm *gemm,
-                      mmci_gemm *out) {
+static mmci_gemm with_strides(const mmci_gemm *gemm, int64_t batch, int64_t a, int64_t b,
+                              int64_t c) {
+  mmci_gemm out = *gemm;
+  out.batch = batch;
+  out.a.gathered = out.b.gathered = false;
+  out.a.stride = batch > 1 ? a : 0;
+  out.b.stride = batch > 1 ? b : 0;
+  out.c_stride = batch > 1 ? c : 0;
+  return out;
+}
+
+/* Finds how a batch of matrices at addresses, as stacks that are broadcast along one of several
+ * axes have, is computed by batches with strides: along the one axis or the other, or with the rows
+ * of the inner one as those of one product. Returns whether the device predicts that one of these
+ * takes less than matrices at addresses; else the call and *out are left as they were. */
+static bool find_strides(const mmci_actions *actions, const mmci_action *x, const mmci_gemm *gemm,
+                         mmci_call *call, mmci_gemm *out) {
   const int64_t size = (int64_t)mmc_dtype_size(gemm->dtype), batch = gemm->batch;
   mmci_facts facts;
   actions->ops->facts(actions->device, gemm->dtype, gemm->precision, &facts);
-  if (facts.model.seconds == NULL) return false;
-  *out = *gemm;
-  const int64_t of_a = first_run(&out->a, x->a_addresses, size, batch),
-                of_b = first_run(&out->b, x->b_addresses, size, batch);
-  out->batch = of_a < of_b ? of_a : of_b;
-  if (out->batch < 2 || batch % out->batch != 0) return false;
-  const double runs_s = (double)(batch / out->batch) * facts.model.seconds(facts.model.user, out);
-  return runs_s < facts.model.seconds(facts.model.user, gemm) &&
-         is_in_runs(&out->a, x->a_addresses, size, batch, out->batch) &&
-         is_in_runs(&out->b, x->b_addresses, size, batch, out->batch);
+  /* What defines the bits of reproducible products are their own sizes. */
+  if (facts.model.seconds == NULL || mmci_precision_is_reproducible(gemm->precision)) return false;
+  const int64_t of_a = first_run(&gemm->a, x->a_addresses, batch),
+                of_b = first_run(&gemm->b, x->b_addresses, batch),
+                inner = of_a < of_b ? of_a : of_b, outer = batch / inner;
+  axes a, b;
+  if (batch % inner != 0 || outer < 2 ||
+      !find_axes(&gemm->a, x->a_addresses, size, batch, inner, &a) ||
+      !find_axes(&gemm->b, x->b_addresses, size, batch, inner, &b))
+    return false;
+  struct {
+    mmci_gemm gemm;
+    int64_t times, step;
+  } ways[3] = {{with_strides(gemm, inner, a.stride, b.stride, gemm->c_stride), outer, inner},
+               {with_strides(gemm, outer, a.outer_stride, b.outer_stride, inner * gemm->c_stride),
+                inner, 1}};
+  int count = 2;
+  if (b.stride == 0 && !gemm->a.trans && a.stride == gemm->m * gemm->a.ld &&
+      gemm->c_stride == gemm->m * gemm->ldc) {
+    ways[count] = ways[1];
+    ways[count].gemm.m *= inner;
+    ways[count++].times = 1;
+  }
+  double least_s = facts.model.seconds(facts.model.user, gemm);
+  bool found = false;
+  for (int w = 0; w < count; w++) {
+    const double seconds =
+        (double)ways[w].times * facts.model.seconds(facts.model.user, &ways[w].gemm);
+    if (!(seconds < least_s)) continue;
+    least_s = seconds;
+    found = true;
+    *out = ways[w].gemm;
+    call->times = ways[w].times;
+    call->step = ways[w].step;
+  }
+  return found;
 }
 
 /* Prepares a call for all chains where the device can do that, else for some of them, or one.
@@ -226,12 +272,10 @@ static mmc_status prepare_call(mmci_actions *actions, const mmci_action *x, bool
   mmci_gemm some = single(gemm);
   call->looped = gemm->batch > 1 && (x->c_addresses != NULL || (in_pieces && gathered) ||
                                      !actions->ops->supports(actions->device, gemm));
-  mmci_gemm run;
-  if (!call->looped && gathered && gemm->batch > 1 && find_runs(actions, x, gemm, &run)) {
-    call->looped = true;
-    some = run;
-  }
-  call->chains = some.batch;
+  call->times = gemm->batch;
+  call->step = 1;
+  call->looped = call->looped || (gathered && !in_pieces && gemm->batch > 1 &&
+                                  find_strides(actions, x, gemm, call, &some));
   return mmci_actions_prepare(actions, call->looped ? &some : gemm, &call->gemm, &call->kernel,
                               error);
 }
@@ -374,7 +418,7 @@ mmc_status mmci_call_enqueue(const mmci_actions *actions, mmci_queue *queue, con
   const mmci_gemm *g = &x->gemm;
   int64_t size = (int64_t)mmc_dtype_size(g->dtype);
   mmc_status status = MMC_OK;
-  for (int64_t i = 0; i < g->batch && status == MMC_OK; i += call->chains)
+  for (int64_t t = 0, i = 0; t < call->times && status == MMC_OK; t++, i += call->step)
     status = actions->ops->enqueue(
         queue, call->kernel,
         mmci_address(address_of(x->a, g->a.stride * size, x->a_addresses, i), call->a),

@@ -29,11 +29,10 @@ typedef struct mmci_target {
 /* One call of the device; the offsets of its operands from those of the action are in bytes. */
 typedef struct mmci_call {
   mmci_gemm gemm;
-  /* The device does not do all chains at once: gemm is of so many, and called for as many each
-   * time.
-   */
+  /* The device does not do all chains at once: gemm is of some, and called so many times, each from
+   * a chain that is so many after the last. */
   bool looped;
-  int64_t chains;
+  int64_t times, step;
   mmci_kernel *kernel; /* the kernel of gemm; NULL before it is prepared */
   int64_t a, b, c;
   int queue; /* calls of one queue follow each other; others need not */

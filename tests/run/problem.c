@@ -246,12 +246,21 @@ enum { BAND_BYTES = 192, NAN_BYTE = 0xff };
 /* What is said of where the matrices of a batch lie. */
 typedef enum said { NOTHING, IS_RESULT, IS_SHARED } said;
 
+/* Returns a divisor of the batch, and neither 1 nor the batch where there is one. */
+static int64_t inner_axis(int64_t batch, uint64_t *random) {
+  int64_t found = batch > 0 ? batch : 1;
+  for (int64_t d = 2; d < batch; d++)
+    if (batch % d == 0 && (found == batch || random_below(random, 2) == 0)) found = d;
+  return found;
+}
+
 /* Places for the matrices of a batch, `bytes` each, in elements of `size` bytes;
- * returns the bytes that they take. One for all, one behind the other, forwards or backwards, or
- * anywhere; results in different places. */
+ * returns the bytes that they take. One for all, one behind the other, forwards or backwards, those
+ * of two axes, along one of which they may be the same, or anywhere; results in different places.
+ */
 static size_t spread(held *h, int64_t batch, size_t bytes, size_t size, said said,
                      uint64_t *random) {
-  enum { SHARED, FORWARDS, BACKWARDS, ANYHOW, KINDS } kind = (int)random_below(random, KINDS);
+  enum { SHARED, FORWARDS, BACKWARDS, AXES, ANYHOW, KINDS } kind = (int)random_below(random, KINDS);
   if (said == IS_RESULT && kind != ANYHOW) kind = FORWARDS;
   if (said == IS_SHARED) kind = SHARED;
   int64_t step = (int64_t)(bytes + (size_t)random_below(random, 4) * size);
@@ -259,8 +268,13 @@ static size_t spread(held *h, int64_t batch, size_t bytes, size_t size, said sai
   for (int64_t b = 0; b < batch; b++)
     h->at[b] = kind == SHARED ? 0 : kind == BACKWARDS ? (batch - 1 - b) * step : b * step;
   h->matrix.stride = (kind == SHARED ? 0 : kind == BACKWARDS ? -step : step) / (int64_t)size;
-  if (kind != ANYHOW) return (size_t)(batch * step);
-  for (int64_t b = batch; b-- > 1;) { /* a shuffle */
+  if (kind != ANYHOW && kind != AXES) return (size_t)(batch * step);
+  const int64_t inner = inner_axis(batch, random), along = random_below(random, 3);
+  for (int64_t b = 0; kind == AXES && b < batch; b++)
+    h->at[b] = step * (along == 0   ? b / inner
+                       : along == 1 ? b % inner
+                                    : b % inner * (batch / inner) + b / inner);
+  for (int64_t b = batch; kind == ANYHOW && b-- > 1;) { /* a shuffle */
     int64_t other = random_below(random, b + 1), place = h->at[b];
     h->at[b] = h->at[other];
     h->at[other] = place;

@@ -183,6 +183,44 @@ static void chunks_of_any_matrices(void **state) {
   }
 }
 
+/* Times that a device was asked about a batch with strides. */
+static int64_t asked_of_strides;
+
+/* Of matrices at addresses long, and of others any time, by their sizes. */
+static double seconds_of_product(const void *user, const mmci_gemm *gemm) {
+  (void)user;
+  if (gemm->a.gathered || gemm->b.gathered) return 1e-4;
+  asked_of_strides++;
+  return 1e-6 * (double)(1 + (gemm->batch * 31 + gemm->m * 7 + gemm->k + gemm->n) % 5);
+}
+
+static void tell_seconds(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
+                         mmci_facts *out) {
+  mmci_device_fake.facts(device, dtype, precision, out);
+  out->model.seconds = seconds_of_product;
+}
+
+/* A device that says that matrices at addresses take long: those of two axes are multiplied along
+ * the one or the other, or their rows together. */
+static void addresses_of_two_axes(void **state) {
+  (void)state;
+  asked_of_strides = 0;
+  for (uint64_t round = 0; round < 600; round++) {
+    bench b;
+    mmci_error error;
+    open_plan(&b, first_seed + 8000 + round, 24, 7);
+    mmci_plan_machine machine = {.queues = 1, .memory_bytes = UINT64_MAX - 1, .staged = true};
+    assert_int_equal(mmci_plan_fit(&b.plan, &machine, UINT64_MAX, &error), MMC_OK);
+    b.device = fake_open(&(fake_options){.seed = b.seed, .batches = FAKE_ALL_BATCHES});
+    mmci_device_ops ops = *fake_ops(b.device);
+    ops.facts = tell_seconds;
+    start_run(&b, &ops);
+    execute_some(&b, (where)random_below(&b.random, 3));
+    close_bench(&b);
+  }
+  assert_true(asked_of_strides > 500);
+}
+
 /* ---- one chain and its neighbours ------------------------------------------------------------ */
 
 enum { BATCH = 5, DIM = 3 };
@@ -390,11 +428,17 @@ static void far_apart(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(any_batch_any_matrices),         cmocka_unit_test(on_the_host),
-      cmocka_unit_test(batches_larger_than_the_memory), cmocka_unit_test(chunks_of_any_matrices),
-      cmocka_unit_test(nan_stays_in_its_chain),         cmocka_unit_test(results_that_overlap),
-      cmocka_unit_test(factors_between_results),        cmocka_unit_test(same_factors_are_the_same),
-      cmocka_unit_test(shared_factors_are_shared),      cmocka_unit_test(far_apart),
+      cmocka_unit_test(any_batch_any_matrices),
+      cmocka_unit_test(on_the_host),
+      cmocka_unit_test(batches_larger_than_the_memory),
+      cmocka_unit_test(addresses_of_two_axes),
+      cmocka_unit_test(chunks_of_any_matrices),
+      cmocka_unit_test(nan_stays_in_its_chain),
+      cmocka_unit_test(results_that_overlap),
+      cmocka_unit_test(factors_between_results),
+      cmocka_unit_test(same_factors_are_the_same),
+      cmocka_unit_test(shared_factors_are_shared),
+      cmocka_unit_test(far_apart),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
