@@ -651,8 +651,49 @@ static void advance(const call *c, int64_t *index) {
   for (int d = c->stack_ndim - 1; d >= 0 && ++index[d] == c->stack_shape[d]; d--) index[d] = 0;
 }
 
+/* The shape of factor i as a matrix for every product of the stack; NULL with an exception set. */
+static PyObject *whole_shape(const call *c, int64_t i) {
+  const mmcp_view *view = &c->views[i];
+  const int core = view->ndim - (int)stack_ndim(c, i), ndim = c->stack_ndim + core;
+  PyObject *shape = PyTuple_New(ndim);
+  for (int d = 0; shape != NULL && d < ndim; d++) {
+    const int64_t size =
+        d < c->stack_ndim ? c->stack_shape[d] : view->shape[view->ndim - (ndim - d)];
+    PyObject *number = PyLong_FromLongLong(size);
+    if (number == NULL)
+      Py_CLEAR(shape);
+    else
+      PyTuple_SET_ITEM(shape, d, number);
+  }
+  return shape;
+}
+
+/* Has PyTorch write out a small factor on a GPU, whose stack has no stride, once for every product:
+ * to hand over a table of addresses takes longer. Returns 1; 0 where that is not so; -1 with an
+ * exception set. */
+static int expand_factor(call *c, int64_t i) {
+  const int64_t most_bytes = (int64_t)8 << 20;
+  const mmc_matrix before = c->matrices[i];
+  if (i == c->n || c->is_chain || c->device == MMCP_HOST || c->views[i].exchange == NULL ||
+      c->ops[i] != MMC_OP_N)
+    return 0;
+  const double elements = (double)before.rows * (double)before.cols * (double)c->stack_count;
+  /* Where a plan says of which matrix it is the transposed one, it stays as it is read. */
+  if (elements * (double)mmc_dtype_size(c->dtype) > (double)most_bytes || !read_matrix(c, i) ||
+      before.layout != c->matrices[i].layout || before.rows != c->matrices[i].rows) {
+    c->matrices[i] = before;
+    return 0;
+  }
+  PyObject *shape = whole_shape(c, i), *expanded = NULL;
+  if (shape != NULL) expanded = PyObject_CallMethod(c->views[i].owner, "expand", "(O)", shape);
+  const int got = expanded != NULL ? replace_factor(c, i, expanded, "contiguous") : -1;
+  Py_XDECREF(shape);
+  Py_XDECREF(expanded);
+  return got;
+}
+
 /* Makes matrix i stand for its stack, broadcast. Returns false when a table of addresses, which the
- * caller frees, does not fit into memory. */
+ * caller frees, does not fit into memory, or with an exception set. */
 static bool spread(call *c, int64_t i) {
   const mmcp_view *view = view_of(c, i);
   mmc_matrix *matrix = &c->matrices[i];
@@ -666,6 +707,8 @@ static bool spread(call *c, int64_t i) {
   }
   if (whole && mmc_matrix_stack(matrix, c->dtype, c->stack_ndim, c->stack_shape, strides, NULL))
     return true;
+  const int expanded = expand_factor(c, i);
+  if (expanded != 0) return expanded == 1 && spread(c, i);
   void **addresses = malloc((size_t)c->stack_count * sizeof *addresses);
   if (addresses == NULL) return false;
   int64_t index[MMCP_MAX_NDIM] = {0};
@@ -796,7 +839,7 @@ static int run_plan(call *c, mmcp_plan *plan) {
   bool spreads = c->stack_ndim > 0 && c->together == 1;
   if (spreads && !spread_all(c)) {
     free_addresses(c);
-    PyErr_NoMemory();
+    if (!PyErr_Occurred()) PyErr_NoMemory();
     return -1;
   }
   int done = execute_plan(c, plan);

@@ -423,13 +423,17 @@ static double pieces_seconds(const mmci_device *device, const mmci_gemm *gemm) {
   return each_s + LAUNCH_S + bytes / BYTES_PER_S;
 }
 
-/* Returns the seconds of plain.cu's loops for matrices at addresses, by rates that were measured on
- * an H200 with sides from 100 on. */
+/* Returns the seconds of plain.cu's loops for matrices at addresses, which compute whole tiles, by
+ * rates that were measured on an H200. */
 static double addresses_seconds(const mmci_gemm *gemm) {
+  enum { TILE = 64 };
   static const double LAUNCH_S = 4e-6;
-  static const double RATES[] = {[MMC_F32] = 1.2e13,  [MMC_F64] = 7.5e12, [MMC_C64] = 2.3e13,
-                                 [MMC_C128] = 1.1e13, [MMC_F16] = 9e12,   [MMC_BF16] = 9e12};
-  return LAUNCH_S + mmci_gemm_flops(gemm) / RATES[gemm->dtype];
+  static const double RATES[] = {[MMC_F32] = 1.5e13,  [MMC_F64] = 1e13,   [MMC_C64] = 2.8e13,
+                                 [MMC_C128] = 1.3e13, [MMC_F16] = 1.2e13, [MMC_BF16] = 1.2e13};
+  mmci_gemm tiles = *gemm;
+  tiles.m = (gemm->m + TILE - 1) / TILE * TILE;
+  tiles.n = (gemm->n + TILE - 1) / TILE * TILE;
+  return LAUNCH_S + mmci_gemm_flops(&tiles) / RATES[gemm->dtype];
 }
 
 double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gemm) {
