@@ -5,396 +5,24 @@
 #include <string.h>
 
 #include "cache.h"
-#include "gather.h"
-#include "recall.h"
+#include "call.h"
 #include "torch.h"
-#include "view.h"
 
 /* Multiplications below which keeping the GIL costs others less than a switch costs this thread. */
 static const double gil_multiplications = 32768;
 
-typedef struct call {
-  int64_t n;
-  mmcp_view *views;     /* the factors, then the result; of a stack that is the chain the first */
-  mmcp_view *result;    /* the last of views */
-  mmc_matrix *matrices; /* the factors, then the result, of the stack's first product */
-  int64_t *dims;
-  int64_t *same; /* each factor's first one that is the same array, when repeats */
-  bool repeats;
-  mmc_op *ops; /* of the factors, when has_ops: those that are conjugated lazily lie transposed */
-  bool has_ops;
-  bool *shared; /* which factors are one matrix for all products of the stack, when has_shared */
-  bool has_shared;
-  bool gathers;  /* some are of other dtypes than the call, or cannot be read as they lie */
-  int64_t *seen; /* the different factors, by address: 2^seen_bits places, at least half are -1 */
-  int seen_bits;
-  int acquired;     /* views that hold something */
-  bool is_chain;    /* one stack is the chain */
-  mmcp_view stack;  /* the stack that is the chain, with all of its axes */
-  int64_t step;     /* elements from one factor of that stack to the next */
-  bool row, column; /* whether the result has these dimensions: its end is no vector */
-  mmc_dtype dtype;
-  int device;
-  int stack_ndim;
-  int64_t stack_shape[MMCP_MAX_NDIM];
-  int64_t stack_count; /* products; 1 once they are rows of one */
-  int64_t together;    /* products that are rows of one, else 1 */
-  /* Shape and strides of a factor of the stack that is the chain. */
-  int64_t shape[MMCP_MAX_NDIM], strides[MMCP_MAX_NDIM];
-  mmc_run *run;        /* NULL where the chain is multiplied without a plan */
-  PyObject *objective; /* as the caller gave it */
-  uint64_t modulus;    /* as in mmc_chain_options */
-  bool checked;        /* as there */
-  mmc_semiring semiring;
-  int64_t *exponents; /* where those of a scaled product go; NULL where it is none */
-  /* Floating-point exceptions, as fetestexcept() has them, when the factors are NumPy's. */
-  int errors;
-  bool on_stream; /* the work goes to stream and need not be done on return */
-  void *stream;
-  const mmcp_asked *asked; /* what is kept when it comes again, or NULL */
-} call;
-
 /* Functions below return 1; 0 when the arrays cannot be multiplied here; -1 with an exception set.
  */
-
-/* ---- the factors ---------------------------------------------------------------------------- */
-
-/* The view of a factor, or of the result. */
-static const mmcp_view *view_of(const call *c, int64_t i) {
-  return i == c->n ? c->result : &c->views[c->is_chain ? 0 : i];
-}
-
-static int64_t stack_ndim(const call *c, int64_t i) {
-  int64_t core = 2;
-  if (i == 0 || i == c->n) core -= !c->row;
-  if (i == c->n - 1 || i == c->n) core -= !c->column;
-  return view_of(c, i)->ndim - core;
-}
-
-/* Broadcasts one factor's stack into the call's, aligned at the right. */
-static int join_stack(call *c, int64_t i) {
-  const mmcp_view *view = &c->views[i];
-  int ndim = (int)stack_ndim(c, i);
-  if (ndim > MMCP_MAX_NDIM - 2) return 0;
-  while (c->stack_ndim < ndim) {
-    memmove(c->stack_shape + 1, c->stack_shape, (size_t)c->stack_ndim * sizeof *c->stack_shape);
-    c->stack_shape[0] = 1;
-    c->stack_ndim++;
-  }
-  for (int d = 0; d < ndim; d++) {
-    int64_t *size = &c->stack_shape[c->stack_ndim - ndim + d];
-    if (view->shape[d] == 1 || view->shape[d] == *size) continue;
-    if (*size != 1) return 0;
-    *size = view->shape[d];
-  }
-  return 1;
-}
-
-static bool is_of_one_library(const call *c, const mmcp_view *view) {
-  return view->is_numpy == c->views[0].is_numpy && view->exchange == c->views[0].exchange;
-}
-
-/* Reads the matrix of factor i; false where it cannot be read as it lies. Its rows and columns are
- * set all the same. */
-static bool read_matrix(call *c, int64_t i) {
-  const mmcp_view *view = &c->views[i];
-  const bool vector = view->ndim == 1;
-  return mmcp_view_matrix(view, !vector || i > 0, !vector || i == 0, &c->matrices[i]);
-}
-
-/* Joins the dtype of factor i to the call's, which becomes one that both have room in where NumPy
- * has one for them. */
-static bool join_dtype(call *c, int64_t i) {
-  const mmcp_view *view = &c->views[i];
-  if (i == 0) c->dtype = view->dtype;
-  if (view->dtype == c->dtype) return true;
-  c->gathers = true;
-  return view->is_numpy && mmcp_promote(c->dtype, view->dtype, &c->dtype);
-}
-
-/* Reads factor i: its matrix, its dims as stored, its part of the stack. */
-static int read_factor(call *c, int64_t i) {
-  const mmcp_view *view = &c->views[i];
-  bool vector = view->ndim == 1;
-  if (view->ndim == 0 || (vector && i > 0 && i < c->n - 1) || (vector && c->n == 1)) return 0;
-  if (vector && i == 0) c->row = false;
-  if (vector && i > 0) c->column = false;
-  if (!read_matrix(c, i)) {
-    if (view->device != MMCP_HOST && view->exchange == NULL) return 0;
-    c->gathers = true;
-  }
-  if (i == 0) c->device = view->device;
-  return join_dtype(c, i) && view->device == c->device && is_of_one_library(c, view);
-}
-
-/* Where the search for an address begins: the upper bits of its product with 2^64 / golden ratio
- * (Knuth, The Art of Computer Programming, volume 3, section 6.4). */
-static uint64_t place_of(const call *c, const void *data) {
-  return (uint64_t)(uintptr_t)data * UINT64_C(0x9E3779B97F4A7C15) >> (64 - c->seen_bits);
-}
-
-/* Whether two factors are the same array, as the chain reads it. */
-static bool is_same(const call *c, int64_t i, int64_t j) {
-  const mmcp_view *a = &c->views[i], *b = &c->views[j];
-  const mmc_matrix *x = &c->matrices[i], *y = &c->matrices[j];
-  if (a->data != b->data || a->ndim != b->ndim || x->rows != y->rows || x->cols != y->cols ||
-      x->ld != y->ld || x->layout != y->layout || a->is_conj != b->is_conj)
-    return false;
-  for (int d = 0; d < a->ndim; d++)
-    if (a->shape[d] != b->shape[d] || mmcp_view_stride(a, d) != mmcp_view_stride(b, d))
-      return false;
-  return true;
-}
-
-/* Whether factor i + 1 is factor i transposed, and so large that half of their product is worth a
- * plan of its own. */
-static bool is_twin(const call *c, int64_t i) {
-  const mmc_matrix *x = &c->matrices[i], *y = &c->matrices[i + 1];
-  return c->views[i].data == c->views[i + 1].data && c->views[i].ndim == 2 &&
-         c->views[i + 1].ndim == 2 && x->rows == y->cols && x->cols == y->rows && x->ld == y->ld &&
-         x->layout != y->layout && (c->dtype == MMC_F32 || c->dtype == MMC_F64) &&
-         c->device == MMCP_HOST && (double)x->rows * (double)x->rows * (double)x->cols >= 8e6;
-}
-
-/* Whether a vector is at an end, beside which the product of twins is of no use: each meets the
- * vector, or what became of it. */
-static bool has_vector(const call *c) {
-  return c->views[0].ndim == 1 || c->views[c->n - 1].ndim == 1;
-}
-
-static void find_same(call *c) {
-  const uint64_t size = UINT64_C(1) << c->seen_bits;
-  for (uint64_t s = 0; s < size; s++) c->seen[s] = -1;
-  c->repeats = false;
-  for (int64_t i = 0; i < c->n; i++) {
-    uint64_t s = place_of(c, c->views[i].data);
-    while (c->seen[s] >= 0 && !is_same(c, i, c->seen[s])) s = (s + 1) % size;
-    if (c->seen[s] < 0) c->seen[s] = i;
-    c->same[i] = c->seen[s];
-    c->repeats = c->repeats || c->same[i] != i;
-  }
-}
-
-/* Reads what was made of an earlier factor, which is the same array, in place of factor i. */
-static int share_factor(call *c, int64_t i, int64_t first) {
-  const mmcp_view *made = &c->views[first];
-  mmcp_view *view = &c->views[i];
-  view->data = made->data;
-  view->strides = made->strides;
-  view->stride_bytes = made->stride_bytes;
-  view->dtype = made->dtype;
-  view->is_conj = made->is_conj;
-  return read_factor(c, i);
-}
-
-/* Whether the conjugate of a matrix is the conjugated transposed of one that lies without gaps
- * between the elements of its rows. */
-static bool is_adjoint(const mmc_matrix *x) {
-  return x->layout == MMC_COL_MAJOR || x->rows <= 1 || (x->cols <= 1 && x->ld <= 1);
-}
-
-/* Has the array's library make of factor i what its method returns, where it has one, and reads
- * that instead: a call whose factor is new each time is not worth keeping. */
-static int replace_factor(call *c, int64_t i, PyObject *array, const char *method) {
-  PyObject *made = PyObject_CallMethod(array, method, NULL);
-  if (made == NULL) {
-    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
-    PyErr_Clear();
-    return 0;
-  }
-  mmcp_view_release(&c->views[i]);
-  const int got = mmcp_view_acquire(made, MMCP_READ, &c->views[i]);
-  Py_DECREF(made);
-  c->asked = NULL;
-  return got == 1 ? read_factor(c, i) : got;
-}
-
-/* Has PyTorch conjugate factor i, unless that was done for an earlier one. */
-static int resolve_conjugate(call *c, int64_t i, PyObject *const *items) {
-  int64_t first = 0;
-  while (items[first] != items[i]) first++;
-  if (first == i) return replace_factor(c, i, items[i], "resolve_conj");
-  /* A vector at both ends may have been read as it lies at the first. */
-  return c->views[first].is_conj ? 0 : share_factor(c, i, first);
-}
-
-/* Writes out factor i: on a device its library does. */
-static int gather_factor(call *c, int64_t i) {
-  mmcp_view *view = &c->views[i];
-  if (view->device == MMCP_HOST) return mmcp_gather(view, c->dtype);
-  return view->exchange != NULL ? replace_factor(c, i, view->owner, "contiguous") : 0;
-}
-
-/* Writes out what is of another dtype than the call, or cannot be read as it lies; an array that
- * occurs several times once. */
-static int gather_factors(call *c, PyObject *const *items) {
-  const uint64_t size = UINT64_C(1) << c->seen_bits;
-  for (uint64_t s = 0; s < size; s++) c->seen[s] = -1;
-  for (int64_t i = 0; i < c->n; i++) {
-    mmcp_view *view = &c->views[i];
-    if (view->dtype == c->dtype && read_matrix(c, i)) continue;
-    uint64_t s = place_of(c, items[i]);
-    while (c->seen[s] >= 0 && items[c->seen[s]] != items[i]) s = (s + 1) % size;
-    const int64_t first = c->seen[s] < 0 ? i : c->seen[s];
-    c->seen[s] = first;
-    const int got = first < i ? share_factor(c, i, first) : gather_factor(c, i);
-    if (got != 1) return got;
-    if (!read_matrix(c, i)) return 0;
-  }
-  return 1;
-}
-
-static int acquire_factor(call *c, int64_t i, PyObject *const *items, mmcp_want want) {
-  int got = mmcp_view_acquire(items[i], want, &c->views[c->acquired++]);
-  if (got == 1) got = read_factor(c, i);
-  if (got == 1 && c->views[i].is_conj && !(read_matrix(c, i) && is_adjoint(&c->matrices[i])))
-    got = resolve_conjugate(c, i, items);
-  c->ops[i] = got == 1 && c->views[i].is_conj ? MMC_OP_H : MMC_OP_N;
-  c->has_ops = c->has_ops || c->ops[i] != MMC_OP_N;
-  return got;
-}
-
-/* Finds which factors all products of the stack share, where that makes some products one. */
-static void find_shared(call *c) {
-  if (c->stack_count < 2 || c->n < 3) return;
-  for (int64_t i = 0; i < c->n; i++) {
-    const mmcp_view *view = &c->views[i];
-    c->shared[i] = true;
-    for (int d = (int)stack_ndim(c, i) - 1; d >= 0 && c->shared[i]; d--)
-      c->shared[i] = view->shape[d] == 1 || mmcp_view_stride(view, d) == 0;
-    c->has_shared = c->has_shared || (i > 0 && c->shared[i] && c->shared[i - 1]);
-  }
-}
-
-static int acquire_factors(call *c, PyObject *const *items, mmcp_want want) {
-  c->row = c->column = true;
-  c->stack_count = 1;
-  for (int64_t i = 0; i < c->n; i++) {
-    int got = acquire_factor(c, i, items, want);
-    if (got != 1) return got;
-  }
-  if (c->gathers) {
-    const int got = gather_factors(c, items);
-    if (got != 1) return got;
-  }
-  for (int64_t i = 0; i < c->n; i++)
-    if (c->views[i].ndim > 2 && join_stack(c, i) != 1) return 0;
-  for (int d = 0; d < c->stack_ndim; d++) c->stack_count *= c->stack_shape[d];
-  find_same(c);
-  find_shared(c);
-  return 1;
-}
-
-/* Reads the factors off one array of three dimensions and more, whose last three are the factors in
- * a row, their rows and their columns. */
-static int read_chain(call *c) {
-  mmcp_view *all = &c->stack;
-  mmcp_view *view = &c->views[0];
-  const int ndim = all->ndim - 1, axis = ndim - 2;
-  if (ndim > MMCP_MAX_NDIM - 2) return 0;
-  for (int d = 0; d < ndim; d++) {
-    const int from = d < axis ? d : d + 1;
-    c->shape[d] = all->shape[from];
-    c->strides[d] = mmcp_view_stride(all, from);
-  }
-  const int64_t element = (int64_t)mmc_dtype_size(all->dtype), step = mmcp_view_stride(all, axis);
-  if (step % element != 0) return 0;
-  c->step = step / element;
-  *view = *all;
-  view->buffer.obj = view->owner = NULL; /* the stack holds them */
-  view->managed = NULL;
-  view->copy = NULL;
-  view->ndim = ndim;
-  view->shape = c->shape;
-  view->strides = c->strides;
-  view->stride_bytes = 1;
-  c->row = c->column = true;
-  c->stack_count = 1;
-  c->repeats = c->n > 1 && step == 0;
-  for (int64_t i = 0; c->repeats && i < c->n; i++) c->same[i] = 0;
-  if (read_factor(c, 0) != 1) return 0;
-  if (c->gathers) {
-    const int got = mmcp_gather(all, all->dtype);
-    c->gathers = false;
-    return got == 1 ? read_chain(c) : got;
-  }
-  if (join_stack(c, 0) != 1) return 0;
-  for (int d = 0; d < c->stack_ndim; d++) c->stack_count *= c->stack_shape[d];
-  return 1;
-}
-
-/* The dims of the chain, when neighbours fit. */
-static int find_dims(call *c) {
-  if (c->is_chain) {
-    if (c->n > 1 && c->matrices[0].rows != c->matrices[0].cols) return 0;
-    for (int64_t i = 0; i <= c->n; i++)
-      c->dims[i] = i < c->n ? c->matrices[0].rows : c->matrices[0].cols;
-    return 1;
-  }
-  c->dims[0] = c->matrices[0].rows;
-  for (int64_t i = 0; i < c->n; i++) {
-    if (c->dims[i] != c->matrices[i].rows) return 0;
-    c->dims[i + 1] = c->matrices[i].cols;
-  }
-  return 1;
-}
-
-/* ---- one product of many rows ---------------------------------------------------------------- */
-
-/* Returns the elements from one row to the next where the rows of the first factor's stack are
- * those of one matrix, else 0. */
-static int64_t stride_of_rows(const call *c) {
-  const mmcp_view *view = &c->views[0];
-  const mmc_matrix *first = &c->matrices[0];
-  const int64_t element = (int64_t)mmc_dtype_size(c->dtype);
-  int64_t rows = 1, stride = 0; /* bytes */
-  if (first->cols > 1 && mmcp_view_stride(view, view->ndim - 1) != element) return 0;
-  for (int d = view->ndim - 2; d >= 0; d--) {
-    if (view->shape[d] == 1) continue;
-    const int64_t step = mmcp_view_stride(view, d);
-    if (rows == 1)
-      stride = step;
-    else if (step != rows * stride)
-      return 0;
-    rows *= view->shape[d];
-  }
-  return stride % element == 0 && stride >= first->cols * element ? stride / element : 0;
-}
-
-/* Whether the products of a stack are rows of one product: only the first factors differ, and their
- * rows follow each other. The order of a reproducible one may not depend on how many there are. */
-static bool may_be_rows(const call *c, PyObject *precision) {
-  if (c->is_chain || c->n < 2 || c->stack_count < 2 || c->exponents != NULL || !c->row ||
-      c->has_ops || c->matrices[0].rows == 0 || stack_ndim(c, 0) != c->stack_ndim ||
-      memcmp(c->views[0].shape, c->stack_shape, (size_t)c->stack_ndim * sizeof *c->stack_shape) !=
-          0)
-    return false;
-  for (int64_t i = 1; i < c->n; i++)
-    for (int d = (int)stack_ndim(c, i) - 1; d >= 0; d--)
-      if (c->views[i].shape[d] != 1) return false;
-  if (c->matrices[0].rows > INT64_MAX / 2 / c->stack_count) return false;
-  return !mmcp_is_reproducible(precision) && stride_of_rows(c) > 0;
-}
-
-static void make_rows(call *c) {
-  mmc_matrix *first = &c->matrices[0];
-  first->ld = stride_of_rows(c);
-  first->layout = MMC_ROW_MAJOR;
-  first->rows *= c->stack_count;
-  c->dims[0] = first->rows;
-  c->together = c->stack_count;
-  c->stack_count = 1;
-}
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
 /* Returns which factors are shared, as plans are told; the order of a reproducible product may not
  * depend on the others in its stack. */
-static const bool *shared_of(const call *c, PyObject *precision) {
+static const bool *shared_of(const mmcp_call *c, PyObject *precision) {
   return c->has_shared && !mmcp_is_reproducible(precision) ? c->shared : NULL;
 }
 
-static mmcp_problem problem_of(const call *c) {
+static mmcp_problem problem_of(const mmcp_call *c) {
   return (mmcp_problem){.dtype = c->dtype,
                         .n = c->n,
                         .dims = c->dims,
@@ -409,7 +37,7 @@ static mmcp_problem problem_of(const call *c) {
 }
 
 /* Whether a plan is for the device that the arrays lie on. */
-static int runs_beside_arrays(const call *c, const mmcp_plan *plan) {
+static int runs_beside_arrays(const mmcp_call *c, const mmcp_plan *plan) {
   char here[32];
   snprintf(here, sizeof here, "cuda:%d", c->device);
   return c->device == MMCP_HOST || strcmp(mmc_plan_device(plan->plan), here) == 0;
@@ -434,13 +62,13 @@ static void turn_adjoint(mmc_matrix *x) {
 
 /* The plan given by the caller, or for a stack or conjugated factors what it gives for such chains,
  * when that is for these arrays. */
-static int fit_plan(call *c, mmcp_plan *given, mmcp_plan **out) {
+static int fit_plan(mmcp_call *c, mmcp_plan *given, mmcp_plan **out) {
   if (mmc_chain_length(given->chain) != c->n || mmc_chain_dtype(given->chain) != c->dtype) return 0;
-  if (find_dims(c) != 1) return 0;
+  if (mmcp_find_dims(c) != 1) return 0;
   const int64_t *dims = mmc_chain_dims(given->chain);
   if (c->dims[0] != dims[0] && mmc_chain_batch(given->chain) == 1 &&
-      may_be_rows(c, given->precision) && c->dims[0] * c->stack_count == dims[0])
-    make_rows(c);
+      mmcp_may_be_rows(c, given->precision) && c->dims[0] * c->stack_count == dims[0])
+    mmcp_make_rows(c);
   if (memcmp(c->dims, dims, (size_t)(c->n + 1) * sizeof *c->dims) != 0) return 0;
   const bool stacks = mmc_chain_batch(given->chain) == 1 && c->stack_count != 1;
   int64_t structured = 0;
@@ -481,7 +109,7 @@ static int check_options(const mmcp_options *options) {
 
 /* Makes a stack's products rows of one, by its plan, where that is predicted to take less than
  * *plan. Returns 0, or -1 with an exception set. */
-static int find_rows(call *c, const mmcp_options *options, mmcp_plan **plan) {
+static int find_rows(mmcp_call *c, const mmcp_options *options, mmcp_plan **plan) {
   int64_t *dims = c->dims;
   const int64_t rows = dims[0];
   mmcp_problem problem = problem_of(c);
@@ -496,19 +124,17 @@ static int find_rows(call *c, const mmcp_options *options, mmcp_plan **plan) {
   }
   if (other == NULL) return 0;
   mmcp_cache_used_as_rows();
-  make_rows(c);
+  mmcp_make_rows(c);
   Py_DECREF(*plan);
   *plan = other;
   return 0;
 }
 
 /* The plan as a new reference in *out; NULL where the chain is to be multiplied without one. */
-static int find_plan(call *c, PyObject *given, PyObject *const *strings, mmcp_plan **out) {
+static int find_plan(mmcp_call *c, PyObject *given, PyObject *const *strings, mmcp_plan **out) {
   if (given != Py_None) return fit_plan(c, (mmcp_plan *)given, out);
-  if (c->stack_ndim == 0 && !c->is_chain && c->n > 1 && !has_vector(c))
-    for (int64_t i = 0; i + 1 < c->n; i++)
-      if (is_twin(c, i)) return 0; /* _structure.py takes it */
-  if (find_dims(c) != 1) return 0;
+  if (mmcp_has_twins(c)) return 0; /* _structure.py takes it */
+  if (mmcp_find_dims(c) != 1) return 0;
   mmcp_options options = {strings[0], strings[1], strings[2]};
   if (check_options(&options) < 0) return -1;
   /* The cache compares addresses. */
@@ -521,7 +147,7 @@ static int find_plan(call *c, PyObject *given, PyObject *const *strings, mmcp_pl
   mmcp_problem problem = problem_of(c);
   problem.shared = shared_of(c, options.precision);
   int found = mmcp_cache_find(&problem, &options, out);
-  if (found == 0 && *out != NULL && may_be_rows(c, options.precision))
+  if (found == 0 && *out != NULL && mmcp_may_be_rows(c, options.precision))
     found = find_rows(c, &options, out);
   Py_DECREF(options.objective);
   Py_DECREF(options.device);
@@ -531,7 +157,7 @@ static int find_plan(call *c, PyObject *given, PyObject *const *strings, mmcp_pl
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-static int result_shape(const call *c, int64_t *shape) {
+static int result_shape(const mmcp_call *c, int64_t *shape) {
   int ndim = c->stack_ndim;
   memcpy(shape, c->stack_shape, (size_t)ndim * sizeof *shape);
   if (c->row) shape[ndim++] = c->dims[0] / c->together;
@@ -540,7 +166,7 @@ static int result_shape(const call *c, int64_t *shape) {
 }
 
 /* The matrix of the result, which has no gaps where products are rows of one. */
-static int read_result(call *c) {
+static int read_result(mmcp_call *c) {
   mmc_matrix *matrix = &c->matrices[c->n];
   if (!mmcp_view_matrix(c->result, c->row, c->column, matrix)) return 0;
   if (c->together == 1) return 1;
@@ -551,7 +177,7 @@ static int read_result(call *c) {
 }
 
 /* out as the caller gave it: of the right kind and shape, apart from all factors. */
-static int take_result(call *c, PyObject *out, mmcp_want want) {
+static int take_result(mmcp_call *c, PyObject *out, mmcp_want want) {
   mmcp_view *view = c->result;
   int got = mmcp_view_acquire(out, want, view);
   c->acquired++;
@@ -559,7 +185,7 @@ static int take_result(call *c, PyObject *out, mmcp_want want) {
   int64_t shape[MMCP_MAX_NDIM];
   int ndim = result_shape(c, shape);
   if (view->dtype != c->dtype || view->device != c->device || view->ndim != ndim) return 0;
-  if (!is_of_one_library(c, view)) return 0;
+  if (!mmcp_is_of_one_library(c, view)) return 0;
   if (ndim > 0 && memcmp(view->shape, shape, (size_t)ndim * sizeof *shape) != 0) return 0;
   if ((view->is_numpy || c->stack_ndim > 0) && !mmcp_view_is_contiguous(view)) return 0;
   if (c->is_chain && mmcp_view_overlap(view, &c->stack)) return 0;
@@ -568,7 +194,7 @@ static int take_result(call *c, PyObject *out, mmcp_want want) {
   return read_result(c);
 }
 
-static PyObject *new_numpy_array(const call *c) {
+static PyObject *new_numpy_array(const mmcp_call *c) {
   int64_t shape[MMCP_MAX_NDIM];
   int ndim = result_shape(c, shape);
   PyObject *tuple = PyTuple_New(ndim);
@@ -587,7 +213,7 @@ static PyObject *new_numpy_array(const call *c) {
 }
 
 /* A new result. NumPy's is *array; another library's is held by its view until it is finished. */
-static int make_result(call *c, mmcp_want want, PyObject **array) {
+static int make_result(mmcp_call *c, mmcp_want want, PyObject **array) {
   mmcp_view *view = c->result;
   if (c->views[0].is_numpy) {
     *array = new_numpy_array(c);
@@ -617,7 +243,7 @@ static int report(const char *kind, PyObject *array) {
 }
 
 /* Says what floating-point errors there were, as NumPy does. */
-static int report_errors(const call *c, PyObject *array) {
+static int report_errors(const mmcp_call *c, PyObject *array) {
   int done = 1;
   if ((c->errors & FE_OVERFLOW) != 0) done = report("over", array);
   if (done == 1 && (c->errors & FE_INVALID) != 0) done = report("invalid", array);
@@ -625,7 +251,7 @@ static int report_errors(const call *c, PyObject *array) {
 }
 
 /* What the caller gets: a new reference. NumPy returns a scalar where nothing is left to index. */
-static PyObject *finish(call *c, PyObject *array) {
+static PyObject *finish(mmcp_call *c, PyObject *array) {
   mmcp_view *view = c->result;
   if (view->managed != NULL) return mmcp_view_object(view);
   if (view->ndim > 0) return Py_NewRef(array);
@@ -637,107 +263,8 @@ static PyObject *finish(call *c, PyObject *array) {
 
 /* ---- executing ------------------------------------------------------------------------------- */
 
-/* Points matrix i at the element of the stack at index. */
-static void seek(call *c, int64_t i, const int64_t *index) {
-  const mmcp_view *view = view_of(c, i);
-  int ndim = (int)stack_ndim(c, i);
-  int64_t offset = 0;
-  for (int d = 0; d < ndim; d++)
-    if (view->shape[d] > 1) offset += index[c->stack_ndim - ndim + d] * mmcp_view_stride(view, d);
-  c->matrices[i].data = view->data != NULL ? view->data + offset : NULL;
-}
-
-static void advance(const call *c, int64_t *index) {
-  for (int d = c->stack_ndim - 1; d >= 0 && ++index[d] == c->stack_shape[d]; d--) index[d] = 0;
-}
-
-/* The shape of factor i as a matrix for every product of the stack; NULL with an exception set. */
-static PyObject *whole_shape(const call *c, int64_t i) {
-  const mmcp_view *view = &c->views[i];
-  const int core = view->ndim - (int)stack_ndim(c, i), ndim = c->stack_ndim + core;
-  PyObject *shape = PyTuple_New(ndim);
-  for (int d = 0; shape != NULL && d < ndim; d++) {
-    const int64_t size =
-        d < c->stack_ndim ? c->stack_shape[d] : view->shape[view->ndim - (ndim - d)];
-    PyObject *number = PyLong_FromLongLong(size);
-    if (number == NULL)
-      Py_CLEAR(shape);
-    else
-      PyTuple_SET_ITEM(shape, d, number);
-  }
-  return shape;
-}
-
-/* Has PyTorch write out a small factor on a GPU, whose stack has no stride, once for every product:
- * to hand over a table of addresses takes longer. Returns 1; 0 where that is not so; -1 with an
- * exception set. */
-static int expand_factor(call *c, int64_t i) {
-  const int64_t most_bytes = (int64_t)8 << 20;
-  const mmc_matrix before = c->matrices[i];
-  if (i == c->n || c->is_chain || c->device == MMCP_HOST || c->views[i].exchange == NULL ||
-      c->ops[i] != MMC_OP_N)
-    return 0;
-  const double elements = (double)before.rows * (double)before.cols * (double)c->stack_count;
-  /* Where a plan says of which matrix it is the transposed one, it stays as it is read. */
-  if (elements * (double)mmc_dtype_size(c->dtype) > (double)most_bytes || !read_matrix(c, i) ||
-      before.layout != c->matrices[i].layout || before.rows != c->matrices[i].rows) {
-    c->matrices[i] = before;
-    return 0;
-  }
-  PyObject *shape = whole_shape(c, i), *expanded = NULL;
-  if (shape != NULL) expanded = PyObject_CallMethod(c->views[i].owner, "expand", "(O)", shape);
-  const int got = expanded != NULL ? replace_factor(c, i, expanded, "contiguous") : -1;
-  Py_XDECREF(shape);
-  Py_XDECREF(expanded);
-  return got;
-}
-
-/* Makes matrix i stand for its stack, broadcast. Returns false when a table of addresses, which the
- * caller frees, does not fit into memory, or with an exception set. */
-static bool spread(call *c, int64_t i) {
-  const mmcp_view *view = view_of(c, i);
-  mmc_matrix *matrix = &c->matrices[i];
-  int ndim = (int)stack_ndim(c, i);
-  int64_t strides[MMCP_MAX_NDIM] = {0}, element = (int64_t)mmc_dtype_size(c->dtype);
-  bool whole = true; /* strides are of whole elements */
-  for (int d = 0; d < ndim; d++) {
-    int64_t bytes = view->shape[d] > 1 ? mmcp_view_stride(view, d) : 0;
-    whole = whole && bytes % element == 0;
-    strides[c->stack_ndim - ndim + d] = bytes / element;
-  }
-  if (whole && mmc_matrix_stack(matrix, c->dtype, c->stack_ndim, c->stack_shape, strides, NULL))
-    return true;
-  const int expanded = expand_factor(c, i);
-  if (expanded != 0) return expanded == 1 && spread(c, i);
-  void **addresses = malloc((size_t)c->stack_count * sizeof *addresses);
-  if (addresses == NULL) return false;
-  int64_t index[MMCP_MAX_NDIM] = {0};
-  for (int64_t t = 0; t < c->stack_count; t++, advance(c, index)) {
-    seek(c, i, index);
-    addresses[t] = matrix->data;
-  }
-  matrix->addresses = addresses;
-  return true;
-}
-
-/* All matrices as stacks; what is the same stays so. */
-static bool spread_all(call *c) {
-  for (int64_t i = 0; i <= c->n; i++) {
-    if (i < c->n && c->same[i] != i)
-      c->matrices[i] = c->matrices[c->same[i]];
-    else if (!spread(c, i))
-      return false;
-  }
-  return true;
-}
-
-static void free_addresses(call *c) {
-  for (int64_t i = 0; i <= c->n; i++)
-    if (i == c->n || c->same[i] == i) free((void *)c->matrices[i].addresses);
-}
-
 /* Exchange functions name the stream that their library works on; others leave it to the caller. */
-static int find_stream(call *c, PyObject *given) {
+static int find_stream(mmcp_call *c, PyObject *given) {
   if (c->device == MMCP_HOST) return 1;
   if (given != Py_None) {
     c->on_stream = true;
@@ -752,7 +279,8 @@ static int find_stream(call *c, PyObject *given) {
 }
 
 /* Executes the run, or without one multiplies at once. */
-static mmc_status execute(const call *c, const mmc_chain *chain, const mmc_plan_options *options) {
+static mmc_status execute(const mmcp_call *c, const mmc_chain *chain,
+                          const mmc_plan_options *options) {
   const mmc_matrix *out = &c->matrices[c->n];
   if (c->run == NULL) return mmc_multiply(mmcp.context, chain, options, c->matrices, out);
   if (c->exponents != NULL) return mmc_execute_scaled(c->run, c->matrices, out, c->exponents);
@@ -760,7 +288,7 @@ static mmc_status execute(const call *c, const mmc_chain *chain, const mmc_plan_
                       : mmc_execute(c->run, c->matrices, out);
 }
 
-static mmc_status multiply(call *c, const mmc_chain *chain, const mmc_plan_options *options) {
+static mmc_status multiply(mmcp_call *c, const mmc_chain *chain, const mmc_plan_options *options) {
   const bool plain = c->exponents == NULL && c->semiring == MMC_PLUS_TIMES;
   if (!c->views[0].is_numpy || !plain) return execute(c, chain, options);
   feclearexcept(FE_INVALID | FE_OVERFLOW);
@@ -770,7 +298,7 @@ static mmc_status multiply(call *c, const mmc_chain *chain, const mmc_plan_optio
 }
 
 /* Multiplies without a plan. */
-static int execute_at_once(call *c) {
+static int execute_at_once(mmcp_call *c) {
   mmcp_problem problem = problem_of(c);
   mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
   options.objective = PyUnicode_AsUTF8(c->objective);
@@ -789,7 +317,7 @@ static int execute_at_once(call *c) {
 }
 
 /* Executes the plan; NULL stands for multiplying without one. */
-static int execute_plan(call *c, mmcp_plan *plan) {
+static int execute_plan(mmcp_call *c, mmcp_plan *plan) {
   if (plan == NULL) return execute_at_once(c);
   c->run = mmcp_plan_take_run(plan);
   if (c->run == NULL) return -1;
@@ -812,16 +340,16 @@ static int execute_plan(call *c, mmcp_plan *plan) {
 }
 
 /* Executes a plan for a stack that is the chain; NULL as in execute_plan(). */
-static int run_chain(call *c, mmcp_plan *plan) {
+static int run_chain(mmcp_call *c, mmcp_plan *plan) {
   mmc_matrix first = c->matrices[0], *result = &c->matrices[c->n];
   int done = 1;
   if (c->stack_ndim > 0) {
-    if (!spread(c, 0)) {
+    if (!mmcp_spread(c, 0)) {
       PyErr_NoMemory();
       return -1;
     }
     first = c->matrices[0];
-    if (!spread(c, c->n)) done = -1;
+    if (!mmcp_spread(c, c->n)) done = -1;
   }
   /* Where the stacks lie unevenly, the factors are given one by one. */
   if (done == 1 && !mmc_matrix_chain(&first, c->dtype, c->n, c->step, c->matrices)) done = 0;
@@ -832,18 +360,18 @@ static int run_chain(call *c, mmcp_plan *plan) {
   return done;
 }
 
-static int run_plan(call *c, mmcp_plan *plan) {
+static int run_plan(mmcp_call *c, mmcp_plan *plan) {
   if (c->is_chain) return run_chain(c, plan);
   for (int64_t i = 0; c->has_ops && i < c->n; i++)
     if (c->ops[i] != MMC_OP_N) turn_adjoint(&c->matrices[i]);
   bool spreads = c->stack_ndim > 0 && c->together == 1;
-  if (spreads && !spread_all(c)) {
-    free_addresses(c);
+  if (spreads && !mmcp_spread_all(c)) {
+    mmcp_free_addresses(c);
     if (!PyErr_Occurred()) PyErr_NoMemory();
     return -1;
   }
   int done = execute_plan(c, plan);
-  if (spreads) free_addresses(c);
+  if (spreads) mmcp_free_addresses(c);
   return done;
 }
 
@@ -853,13 +381,13 @@ static int run_plan(call *c, mmcp_plan *plan) {
 enum { PLAN, ARRAYS, OUT, OBJECTIVE, DEVICE, PRECISION, STREAM, BF16, RULE, EXPONENTS, ARGUMENTS };
 
 /* A plan says itself what dtype its products have. */
-static int is_autocast(const call *c, PyObject *plan) {
+static int is_autocast(const mmcp_call *c, PyObject *plan) {
   return plan == Py_None && c->views[0].exchange != NULL ? mmcp_view_is_autocast() : 0;
 }
 
 /* Reads the arithmetic: 0 for nothing, -1 for checked, less for the semiring of the number after
  * that, -2 for the first, else a modulus. */
-static int read_rule(call *c, PyObject *rule) {
+static int read_rule(mmcp_call *c, PyObject *rule) {
   long long number = PyLong_AsLongLong(rule);
   if (number == -1 && PyErr_Occurred()) return -1;
   c->checked = number == -1;
@@ -870,20 +398,20 @@ static int read_rule(call *c, PyObject *rule) {
 
 /* Holds the memory that exponents go to, an array of int64; its length is checked where that of the
  * stack is known. */
-static int hold_exponents(call *c, PyObject *array, Py_buffer *buffer) {
+static int hold_exponents(mmcp_call *c, PyObject *array, Py_buffer *buffer) {
   if (PyObject_GetBuffer(array, buffer, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS) < 0) return -1;
   c->exponents = buffer->buf;
   return 0;
 }
 
-static int multiply_arrays(call *c, PyObject *const *items, PyObject *const *args,
+static int multiply_arrays(mmcp_call *c, PyObject *const *items, PyObject *const *args,
                            Py_buffer *exponents, PyObject **array) {
   bool bf16 = args[BF16] == Py_True;
   if (args[RULE] != NULL && read_rule(c, args[RULE]) < 0) return -1;
   if (args[EXPONENTS] != NULL && hold_exponents(c, args[EXPONENTS], exponents) < 0) return -1;
   mmcp_plan *plan = NULL;
-  int done = c->is_chain ? read_chain(c)
-                         : acquire_factors(c, items, bf16 ? MMCP_READ_BF16 : MMCP_READ_CONJ);
+  int done = c->is_chain ? mmcp_read_chain(c)
+                         : mmcp_acquire_factors(c, items, bf16 ? MMCP_READ_BF16 : MMCP_READ_CONJ);
   if (done == 1) {
     int cast = is_autocast(c, args[PLAN]);
     done = cast < 0 ? -1 : !cast;
@@ -924,7 +452,7 @@ typedef struct few {
 
 /* Gives the call room for n factors, in `room` or in *block, which call_close() frees. Returns
  * false when there is no memory. */
-static bool make_room(call *c, Py_ssize_t n, bool is_chain, few *room, char **block) {
+static bool make_room(mmcp_call *c, Py_ssize_t n, bool is_chain, few *room, char **block) {
   c->n = n;
   c->is_chain = is_chain;
   c->acquired = c->stack_ndim = 0;
@@ -963,7 +491,7 @@ static bool make_room(call *c, Py_ssize_t n, bool is_chain, few *room, char **bl
 }
 
 /* Begins a call for n arrays, or for those of a stack, which it takes over. False: an exception. */
-static bool call_open(call *c, Py_ssize_t n, mmcp_view *stack, few *room, char **block) {
+static bool call_open(mmcp_call *c, Py_ssize_t n, mmcp_view *stack, few *room, char **block) {
   if (!make_room(c, n, stack != NULL, room, block)) {
     if (stack != NULL) mmcp_view_release(stack);
     PyErr_NoMemory();
@@ -973,7 +501,7 @@ static bool call_open(call *c, Py_ssize_t n, mmcp_view *stack, few *room, char *
   return true;
 }
 
-static void call_close(call *c, char *block) {
+static void call_close(mmcp_call *c, char *block) {
   /* When a stack is the chain, views begin with what the stack holds. */
   if (c->is_chain) mmcp_view_release(&c->stack);
   for (int v = 0; v < c->acquired; v++) mmcp_view_release(&c->views[c->is_chain ? v + 1 : v]);
@@ -983,7 +511,7 @@ static void call_close(call *c, char *block) {
 /* Multiplies n arrays, or those of a stack, which is taken over. asked may be NULL. */
 static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *stack,
                                PyObject *const *args, const mmcp_asked *asked) {
-  call c;
+  mmcp_call c;
   few room;
   char *block;
   if (!call_open(&c, n, stack, &room, &block)) return NULL;
@@ -1078,7 +606,7 @@ PyObject *mmcp_execute(PyObject *module, PyObject *const *given, Py_ssize_t coun
   return result;
 }
 
-static PyObject *text_of(const call *c) {
+static PyObject *text_of(const mmcp_call *c) {
   mmcp_problem problem = problem_of(c);
   problem.shared = shared_of(c, mmcp.native);
   mmc_chain *chain = mmcp_chain_new(&problem);
@@ -1089,10 +617,10 @@ static PyObject *text_of(const call *c) {
 
 /* The chain as text, the number of the CUDA device that the arrays lie on, or None, and the chain
  * of as many rows, or None. */
-static PyObject *describe(call *c) {
+static PyObject *describe(mmcp_call *c) {
   PyObject *text = text_of(c), *rows = Py_NewRef(Py_None);
-  if (text != NULL && may_be_rows(c, mmcp.native)) {
-    make_rows(c);
+  if (text != NULL && mmcp_may_be_rows(c, mmcp.native)) {
+    mmcp_make_rows(c);
     Py_SETREF(rows, text_of(c));
   }
   if (text == NULL || rows == NULL) {
@@ -1107,13 +635,15 @@ static PyObject *describe(call *c) {
 /* What chain_of() says of n arrays, or of those of a stack, which is taken over. */
 static PyObject *describe_items(PyObject *const *items, Py_ssize_t n, mmcp_view *stack,
                                 mmcp_want want) {
-  call c;
+  mmcp_call c;
   few room;
   char *block;
   if (!call_open(&c, n, stack, &room, &block)) return NULL;
   PyObject *result = NULL;
-  int done = stack != NULL ? read_chain(&c) : n > 0 ? acquire_factors(&c, items, want) : 0;
-  if (done == 1) done = find_dims(&c);
+  int done = stack != NULL ? mmcp_read_chain(&c)
+             : n > 0       ? mmcp_acquire_factors(&c, items, want)
+                           : 0;
+  if (done == 1) done = mmcp_find_dims(&c);
   if (done == 1) result = describe(&c);
   if (done == 0) result = Py_NewRef(Py_NotImplemented);
   call_close(&c, block);
