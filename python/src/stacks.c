@@ -84,11 +84,11 @@ static PyObject *whole_shape(const mmcp_call *c, int64_t i) {
   return shape;
 }
 
-/* Has PyTorch write out a small factor on a GPU, whose stack has no stride, once for every product:
- * to hand over a table of addresses takes longer. Returns 1; 0 where that is not so; -1 with an
- * exception set. */
+/* Has PyTorch write out a factor on a GPU, whose stack has no stride, once for every product: up to
+ * so many bytes, where to hand over a table of addresses and to multiply by it takes longer.
+ * Returns 1; 0 where that is not so, or there is no memory for it; -1 with an exception set. */
 static int expand_factor(mmcp_call *c, int64_t i) {
-  const int64_t most_bytes = (int64_t)8 << 20;
+  const int64_t most_bytes = (int64_t)64 << 20;
   const mmc_matrix before = c->matrices[i];
   if (i == c->n || c->is_chain || c->device == MMCP_HOST || c->views[i].exchange == NULL ||
       c->ops[i] != MMC_OP_N)
@@ -102,9 +102,13 @@ static int expand_factor(mmcp_call *c, int64_t i) {
   }
   PyObject *shape = whole_shape(c, i), *expanded = NULL;
   if (shape != NULL) expanded = PyObject_CallMethod(c->views[i].owner, "expand", "(O)", shape);
-  const int got = expanded != NULL ? mmcp_replace_factor(c, i, expanded, "contiguous") : -1;
+  int got = expanded != NULL ? mmcp_replace_factor(c, i, expanded, "contiguous") : -1;
   Py_XDECREF(shape);
   Py_XDECREF(expanded);
+  if (got < 0 && PyErr_ExceptionMatches(PyExc_RuntimeError)) {
+    PyErr_Clear();
+    got = 0;
+  }
   return got;
 }
 
