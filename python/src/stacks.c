@@ -91,7 +91,7 @@ static int expand_factor(mmcp_call *c, int64_t i) {
   const int64_t most_bytes = (int64_t)64 << 20;
   const mmc_matrix before = c->matrices[i];
   if (i == c->n || c->is_chain || c->device == MMCP_HOST || c->views[i].exchange == NULL ||
-      c->ops[i] != MMC_OP_N)
+      c->ops[i] != MMC_OP_N || before.rows == 0 || before.cols == 0)
     return 0;
   const double elements = (double)before.rows * (double)before.cols * (double)c->stack_count;
   /* Where a plan says of which matrix it is the transposed one, it stays as it is read. */
@@ -112,21 +112,25 @@ static int expand_factor(mmcp_call *c, int64_t i) {
   return got;
 }
 
-bool mmcp_spread(mmcp_call *c, int64_t i) {
+/* Whether one stride says where the matrices of a stack lie, which it then is for matrix i. */
+static bool has_stride(mmcp_call *c, int64_t i) {
   const mmcp_view *view = mmcp_view_of(c, i);
-  mmc_matrix *matrix = &c->matrices[i];
   int ndim = (int)mmcp_stack_ndim(c, i);
   int64_t strides[MMCP_MAX_NDIM] = {0}, element = (int64_t)mmc_dtype_size(c->dtype);
-  bool whole = true; /* strides are of whole elements */
   for (int d = 0; d < ndim; d++) {
     int64_t bytes = view->shape[d] > 1 ? mmcp_view_stride(view, d) : 0;
-    whole = whole && bytes % element == 0;
+    if (bytes % element != 0) return false;
     strides[c->stack_ndim - ndim + d] = bytes / element;
   }
-  if (whole && mmc_matrix_stack(matrix, c->dtype, c->stack_ndim, c->stack_shape, strides, NULL))
-    return true;
+  return mmc_matrix_stack(&c->matrices[i], c->dtype, c->stack_ndim, c->stack_shape, strides, NULL);
+}
+
+bool mmcp_spread(mmcp_call *c, int64_t i) {
+  if (has_stride(c, i)) return true;
   const int expanded = expand_factor(c, i);
-  if (expanded != 0) return expanded == 1 && mmcp_spread(c, i);
+  if (expanded < 0) return false;
+  if (expanded == 1 && has_stride(c, i)) return true;
+  mmc_matrix *matrix = &c->matrices[i];
   void **addresses = malloc((size_t)c->stack_count * sizeof *addresses);
   if (addresses == NULL) return false;
   int64_t index[MMCP_MAX_NDIM] = {0};

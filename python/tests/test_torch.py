@@ -888,6 +888,22 @@ def test_tensors_of_any_strides(make, rng, device):
             assert not torch.any((result.to(want.dtype) - want).abs() > 100 * torch.finfo(dtype).eps * scale)
 
 
+@pytest.mark.parametrize("dims", [[4, 4, 3, 0, 3, 4], [4, 0, 3, 5, 3, 4], [0, 4, 3, 5, 3, 0], [2, 4, 3, 5, 3, 1], [64] * 6])
+def test_stacks_that_broadcast_along_one_axis(rng, device, dims):
+    """Whose matrices have no stride, also where they have no elements, or the result is rows by columns."""
+    for stacks in ([(7, 2), (7, 1), (1, 2), (2,), ()], [(7, 1), (2,), (7, 2), (1, 2), (7, 1)]):
+        chain = [
+            torch.tensor(rng.standard_normal((*stack, rows, cols)), device=device)
+            for stack, rows, cols in zip(stacks, dims, dims[1:])
+        ]
+        turned = [torch.tensor(x.mT.cpu().numpy().copy(), device=device).mT for x in chain]
+        want = reduce(torch.matmul, chain)
+        for factors in (chain, turned):
+            made = mmchain.multi_dot(factors)
+            assert made.shape == want.shape
+            torch.testing.assert_close(made, want)
+
+
 @pytest.mark.parametrize("objective", ["time", "flops", "energy", "traffic"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex64])
 def test_gradients_by_a_plan(make, device, dtype, objective):
