@@ -1,6 +1,9 @@
 /* half_loops_portable.c: what is done with f16 and bf16 element by element, on any processor, and
  * the choice among the loops. */
 #include <stdbool.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "base/half.h"
 #include "device/blas/half_loops.h"
@@ -14,10 +17,23 @@
   for (int lane = 0; lane < VECTOR; lane++) (to)[lane] = mmci_f16_round((double)(from)[lane])
 #include "device/blas/half_loops_body.h"
 
+#if defined(__x86_64__)
+/* Whether the processor has F16C, of which not every compiler can ask by its name. */
+static bool has_f16c(void) {
+  unsigned a, b, c, d;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+}
+#endif
+
 const mmci_half_loops *mmci_half_loops_here(void) {
 #if defined(__x86_64__)
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                        __builtin_cpu_supports("f16c");
+  static int known; /* 1 where there is none, 2 where there is; as often as it is found, the same */
+  int has = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (has == 0) {
+    has = 1 + has_f16c();
+    __atomic_store_n(&known, has, __ATOMIC_RELAXED);
+  }
+  const bool has_avx2 = has == 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl"))
     return &mmci_half_loops_avx512;
