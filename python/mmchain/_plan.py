@@ -470,10 +470,6 @@ def plan(
     device = here if device is None else device
     given = None if order is None else order_text(order)
     arithmetic = precision if tolerance is None else _shapes.within(tolerance, precision)
-    if isinstance(source, str) and not isinstance(chain, str) and _shapes.is_reproducible(arithmetic):
-        # Its order may not depend on which factors the products of a stack share: "@8:nnN".
-        before, at, after = source.partition("@")
-        source = before + at + after.upper()
     rest = (objective, device, arithmetic, solver, memory_limit, max_slowdown, on_device, given)
     made = Plan(source, *rest)
     if rows is None or given is not None or memory_limit is not None or _shapes.is_reproducible(arithmetic):

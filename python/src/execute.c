@@ -16,12 +16,6 @@ static const double gil_multiplications = 32768;
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-/* Returns which factors are shared, as plans are told; the order of a reproducible product may not
- * depend on the others in its stack. */
-static const bool *shared_of(const mmcp_call *c, PyObject *precision) {
-  return c->has_shared && !mmcp_is_reproducible(precision) ? c->shared : NULL;
-}
-
 static mmcp_problem problem_of(const mmcp_call *c) {
   return (mmcp_problem){.dtype = c->dtype,
                         .n = c->n,
@@ -29,6 +23,7 @@ static mmcp_problem problem_of(const mmcp_call *c) {
                         .batch = c->stack_count,
                         .same = c->repeats ? c->same : NULL,
                         .ops = c->has_ops ? c->ops : NULL,
+                        .shared = c->has_shared ? c->shared : NULL,
                         .modulus = c->modulus,
                         .checked = c->checked,
                         .semiring = c->semiring,
@@ -86,7 +81,7 @@ static int fit_plan(mmcp_call *c, mmcp_plan *given, mmcp_plan **out) {
     is_for_others = mmc_chain_shared(given->chain, i) && !(c->has_shared && c->shared[i]);
   mmcp_plan *plan = is_for_others
                         ? mmcp_plan_stacked(given, c->stack_count, c->has_ops ? c->ops : NULL,
-                                            shared_of(c, given->precision))
+                                            c->has_shared ? c->shared : NULL)
                         : (mmcp_plan *)Py_NewRef((PyObject *)given);
   int fits = plan != NULL && mmcp_plan_ensure(plan) == 0 ? runs_beside_arrays(c, plan) : -1;
   if (fits == 1) *out = (mmcp_plan *)Py_NewRef((PyObject *)plan);
@@ -145,7 +140,6 @@ static int find_plan(mmcp_call *c, PyObject *given, PyObject *const *strings, mm
   if (options.device != Py_None) PyUnicode_InternInPlace(&options.device);
   PyUnicode_InternInPlace(&options.precision);
   mmcp_problem problem = problem_of(c);
-  problem.shared = shared_of(c, options.precision);
   int found = mmcp_cache_find(&problem, &options, out);
   if (found == 0 && *out != NULL && mmcp_may_be_rows(c, options.precision))
     found = find_rows(c, &options, out);
@@ -608,7 +602,6 @@ PyObject *mmcp_execute(PyObject *module, PyObject *const *given, Py_ssize_t coun
 
 static PyObject *text_of(const mmcp_call *c) {
   mmcp_problem problem = problem_of(c);
-  problem.shared = shared_of(c, mmcp.native);
   mmc_chain *chain = mmcp_chain_new(&problem);
   PyObject *text = chain != NULL ? mmcp_chain_text(chain) : NULL;
   mmc_chain_destroy(chain);

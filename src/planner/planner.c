@@ -315,6 +315,8 @@ mmc_status mmci_planner_plan(const mmci_objective *objective, const mmc_chain *c
   mmc_chain within = *chain; /* the same, with what a product may be off by */
   if (tolerance > 0 && chain->n > 1)
     within.rule.tolerance = expm1(log1p(tolerance) / (chain->n - 1));
+  /* The order of reproducible products, and so their bits, must not depend on the other chains. */
+  if (mmci_precision_is_reproducible(*precision)) within.shared = NULL;
   mmci_planning p = {.chain = &within,
                      .options = options,
                      .solver = solver_of(options),
