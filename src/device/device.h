@@ -15,7 +15,7 @@
 #include "chain/tree_node.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 27
+#define MMCI_DEVICE_ABI 28
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
