@@ -74,11 +74,13 @@ typedef struct mmci_facts {
 
   /* These describe several products as one call, by the model of cost/group_time.h. */
   double group_share; /* share of the peak that such a call reaches, in small tiles */
-  bool keeps_common;  /* such a call computes once what all chains of a batch have in common */
-  double product_s;   /* seconds that each of its products takes besides its flops */
-  double handover_s;  /* seconds until a worker has the result of another */
-  int32_t workers;    /* threads of a processor, multiprocessors of a GPU */
-  int32_t tile;       /* rows and columns of a result that keep one worker busy */
+  /* 1 where such a call computes once what all chains of a batch have in common, else 0; a number
+   * without gaps behind it, as facts are compared byte by byte. */
+  int64_t keeps_common;
+  double product_s;  /* seconds that each of its products takes besides its flops */
+  double handover_s; /* seconds until a worker has the result of another */
+  int32_t workers;   /* threads of a processor, multiprocessors of a GPU */
+  int32_t tile;      /* rows and columns of a result that keep one worker busy */
   /* The model holds for groups without a larger dimension than this; others gain only within the
    * bounds of pairs. 0 means that it holds for all. */
   int64_t modelled_side;

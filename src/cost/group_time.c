@@ -16,7 +16,7 @@ mmci_group_facts mmci_group_facts_of(const mmci_facts *facts, const mmci_rooflin
                             .width = facts->workers,
                             .tile = facts->tile,
                             .error = fmax(roofline->error, 0.5),
-                            .keeps_common = facts->keeps_common,
+                            .keeps_common = facts->keeps_common != 0,
                             .modelled_side = facts->modelled_side,
                             .pairs = {facts->pairs[0], facts->pairs[1]}};
 }

@@ -637,7 +637,7 @@ static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision pre
                       .joules_per_flop = joules[as] * products,
                       .joules_per_byte = 5e-10,
                       .group_share = is_complex ? 0.6 : 1,
-                      .keeps_common = true,
+                      .keeps_common = 1,
                       .product_s = 1.2e-8,
                       .handover_s = 1e-6,
                       .workers = threads,
