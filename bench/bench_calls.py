@@ -203,11 +203,12 @@ def is_right(of, arrays, got, peer):
     """Whether the result is that of the peer, of integers, or of wider arithmetic."""
     if of.is_exact(got):
         return got.dtype == peer.dtype and bool((got == peer).all())
-    pads = [of.wide(array) for array in arrays]
-    want = functools.reduce(of.matmul, pads)
-    scale = functools.reduce(of.matmul, map(abs, pads))
+    wide = [of.wide(array) for array in arrays]
+    want = functools.reduce(of.matmul, wide)
+    scale = functools.reduce(of.matmul, map(abs, wide))
     terms = sum(array.shape[-1] for array in arrays) + 4 if of.eps(got) < 1e-4 else 4 * len(arrays)
-    tiny = 1e-6 * len(arrays) if got.dtype == of.common(arrays) and "float16" in str(got.dtype) else 0
+    is_f16 = str(got.dtype).split(".")[-1] == "float16"
+    tiny = 1e-6 * len(arrays) if got.dtype == of.common(arrays) and is_f16 else 0
     bound = 4 * of.eps(got) * terms * scale + tiny
     return tuple(got.shape) == tuple(want.shape) and not bool((~(abs(of.wide(got) - want) <= bound)).any())
 

@@ -1,5 +1,6 @@
 /* half_loops_portable.c: what is done with f16 and bf16 element by element, on any processor, and
  * the choice among the loops. */
+#include <stdatomic.h>
 #include <stdbool.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -25,19 +26,25 @@ static bool has_f16c(void) {
 }
 #endif
 
-const mmci_half_loops *mmci_half_loops_here(void) {
+static const mmci_half_loops *find_loops(void) {
 #if defined(__x86_64__)
-  static int known; /* 1 where there is none, 2 where there is; as often as it is found, the same */
-  int has = __atomic_load_n(&known, __ATOMIC_RELAXED);
-  if (has == 0) {
-    has = 1 + has_f16c();
-    __atomic_store_n(&known, has, __ATOMIC_RELAXED);
-  }
-  const bool has_avx2 = has == 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool has_avx2 =
+      has_f16c() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl"))
     return &mmci_half_loops_avx512;
   if (has_avx2) return &mmci_half_loops_avx2;
 #endif
   return &mmci_half_loops_portable;
+}
+
+const mmci_half_loops *mmci_half_loops_here(void) {
+  /* Threads that find them at the same time find the same. */
+  static _Atomic(const mmci_half_loops *) known;
+  const mmci_half_loops *loops = atomic_load_explicit(&known, memory_order_relaxed);
+  if (loops == NULL) {
+    loops = find_loops();
+    atomic_store_explicit(&known, loops, memory_order_relaxed);
+  }
+  return loops;
 }
