@@ -296,10 +296,10 @@ def _with_gradients(tensors: List[torch.Tensor], device: Optional[str]) -> Any:
     if not gradients or not torch.is_grad_enabled() or _transforms_active():
         return None
     first = tensors[0]
-    if first.is_cuda and device is None and not _is_any_autocast_enabled():
-        return _on_gpu(tensors)
-    if device not in (None, "cpu"):
+    if not _is_on(first, device):
         return None
+    if first.is_cuda and not _is_any_autocast_enabled():
+        return _on_gpu(tensors)
     if not first.is_cpu or first.dtype not in _plain_on_cpu or len(tensors) < 2:
         return None
     if _is_any_autocast_enabled():
@@ -385,15 +385,20 @@ def chain_of(tensors: List[torch.Tensor]) -> Any:
     return _mmchain.chain_of(_shapes.once(convert, tensors), False)
 
 
+def _is_on(tensor: torch.Tensor, device: Optional[str]) -> bool:
+    """Whether a device is the tensor's, by any of its names or none."""
+    return device is None or device == tensor.device.type or device == str(tensor.device)
+
+
 def _is_for_torch(first: torch.Tensor, options: _shapes.Options) -> bool:
     """Whether products that are recorded are PyTorch's own, whose records take the least. On the CPU its
     products of 16 bits are no BLAS's."""
     objective, device, precision = options
-    if _shapes.is_reproducible(precision):
+    if _shapes.is_reproducible(precision) or not _is_on(first, device):
         return False
     if first.is_cpu:
-        return first.dtype in _plain_on_cpu and device in (None, "cpu")
-    return precision == "native" and objective != "energy" and device is None
+        return first.dtype in _plain_on_cpu
+    return precision == "native" and objective != "energy"
 
 
 def multiply(

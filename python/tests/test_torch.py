@@ -847,6 +847,17 @@ def test_many_small_matrices_of_a_stack(make, device):
     assert (slope - want).abs().max() <= 1e-12 * want.abs().max()
 
 
+@pytest.mark.parametrize("count", [2, 3, 6, 20])
+def test_gradients_where_the_tensors_are(make, count):
+    """That device may be named: it is the same function, whose records of gradients are the same."""
+    factors = make([7] * (count + 1), requires_grad=True)
+    made = mmchain.multi_dot(factors)
+    for name in (factors[0].device.type, str(factors[0].device)):
+        named = mmchain.multi_dot(factors, device=name)
+        assert type(named.grad_fn) is type(made.grad_fn)
+        assert torch.equal(named, made)
+
+
 @pytest.mark.parametrize("round", range(12))
 def test_gradients_of_stacks(make, rng, device, round):
     """Of stacks that broadcast, in whatever order: values, and gradients of all factors or of some."""
