@@ -26,7 +26,7 @@ SINGLE, SPINES, SQUARES = "chain alone", "chain in spines", "chain of equal squa
 LEAST, MOST = 1e-8, 1e10
 HANDED_US = 3.5e-5  # of model.c
 MANY, MANY_EACH, MANY_OF = 1 << 21, 32, ("f64", "c128")  # of model.h, and what cuBLAS has other kernels for
-FEW_ROWS, FEW_COLS = 4, 128  # of model.h
+FEW_ROWS, FEW_COLS, LONG = 4, 128, 2048  # of model.h
 
 
 def descend(loss, start, bounds, halvings=9):
@@ -72,7 +72,7 @@ class Products(Part):
 
     def __init__(self, dtype, rows, name, flops, _):
         self.m, self.k, self.n, self.batch, self.us = np.array(rows, float).T
-        self.vector, self.real = name == "vector", dtype[0] != "c"
+        self.vector, self.real = name in ("vector", "long_vector"), dtype[0] != "c"
         # Of few rows cuBLAS has several kernels, and which one it takes is not known: where it is the
         # fastest one, no other way may be taken.
         self.over = 2 if name == "few_rows" else 1
@@ -287,7 +287,7 @@ def product_rows(line):
 def product_class(dtype, row):
     m, k, n, batch = row[:4]
     if m == 1 or n == 1:
-        return "vector"
+        return "long_vector" if m * k * n >= LONG else "vector"
     is_many = batch > 1 and m * k * n >= MANY_EACH and m * k * n * batch >= MANY
     if dtype in MANY_OF:
         return "many" if is_many else "matrix"
@@ -316,7 +316,7 @@ def parts_of(dtype, lines):
             alone = kernel == SINGLE and line["batch"] > 1
             if kernel in line["groups"] and not alone:
                 parts.setdefault(name, (part, []))[1].append(line)
-    order = ["vector", "matrix", "whole_words", "pairs", "many", "few_rows", *GROUPS]
+    order = ["vector", "long_vector", "matrix", "whole_words", "pairs", "many", "few_rows", *GROUPS]
     return {name: parts[name] for name in order if name in parts}
 
 
@@ -324,7 +324,7 @@ def constants_of(header, dtype, name):
     """Returns the constants of a part in a header, or None."""
     block = re.search(r"\[MMC_%s\] =(.*?)(?=\[MMC_|#endif)" % dtype.upper(), header, re.S)
     text = block and re.search(
-        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|pairs|many|few_rows|general|packs|tensor|tiled|rings|sides|by_lane|by_strip|single|spines|squares) =|$)" % name,
+        r"\.%s =(.*?)(?=\.(vector|long_vector|matrix|whole_words|pairs|many|few_rows|general|packs|tensor|tiled|rings|sides|by_lane|by_strip|single|spines|squares) =|$)" % name,
         block[1], re.S)
     return text and np.array(re.findall(r"(?<![\w.])\d+\.?\d*(?:e[+-]?\d+)?",
                                         re.sub(r"\.error = [^,]*", "", text[1])), float)

@@ -90,11 +90,20 @@ static bool has_few_rows(const mmci_gemm *gemm) {
   return gemm->m <= MMCI_MODEL_FEW_ROWS && gemm->n <= MMCI_MODEL_FEW_COLS;
 }
 
+static bool is_vector(const mmci_gemm *gemm) {
+  return gemm->m == 1 || gemm->n == 1;
+}
+
+static bool is_long(const mmci_gemm *gemm) {
+  return (double)gemm->m * (double)gemm->k * (double)gemm->n >= MMCI_MODEL_LONG;
+}
+
 static const mmci_model_products *products_of(const mmci_model_dtype *d, const mmci_gemm *gemm,
                                               int64_t bytes) {
   const int64_t a_line = gemm->a.trans ? gemm->m : gemm->k,
                 b_line = gemm->b.trans ? gemm->k : gemm->n;
-  if (gemm->m == 1 || gemm->n == 1) return &d->vector;
+  if (is_vector(gemm))
+    return d->long_vector.launch > 0 && is_long(gemm) ? &d->long_vector : &d->vector;
   if (d->many.launch > 0 && is_many(gemm)) return &d->many;
   if (d->few_rows.launch > 0 && has_few_rows(gemm) && is_many(gemm)) return &d->few_rows;
   const int64_t both = a_line * bytes | b_line * bytes; /* has the low bits of either */
@@ -112,7 +121,7 @@ double mmci_cuda_model_product_us(const mmci_cuda_model *model, const mmci_gemm 
   const bool complex = gemm->dtype == MMC_C64 || gemm->dtype == MMC_C128;
   const double traffic = (m * k + k * n + m * n) * (double)bytes * batch / p->bytes,
                least = 2 * m * k * n * (complex ? 4 : 1) * batch / d->flops;
-  double tiles = p == &d->vector ? p->tiles[0].fixed + batch * tiles_of(fmax(m, n), VECTOR_TILE) *
+  double tiles = is_vector(gemm) ? p->tiles[0].fixed + batch * tiles_of(fmax(m, n), VECTOR_TILE) *
                                                            (p->tiles[0].tile + p->tiles[0].term * k)
                                  : tiled(p, m, k, n, batch);
   tiles = fmax(tiles, least);

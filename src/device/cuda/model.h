@@ -12,6 +12,7 @@ enum {
   MMCI_MODEL_MANY_EACH = 32, /* and of each of its products */
   MMCI_MODEL_FEW_ROWS = 4,   /* rows at most of a product of few rows */
   MMCI_MODEL_FEW_COLS = 128, /* and columns */
+  MMCI_MODEL_LONG = 2048, /* elements at least of a matrix that meets a vector in a long product */
 };
 
 /* A product takes launch + term k + the square root of (tiles^2 + traffic^2). traffic is one
@@ -49,12 +50,13 @@ typedef struct mmci_model_dtype {
   /* Nine of ten modelled times of products, and of groups, are off by at most these shares; 0 means
    * that this is not known. */
   double product_error, group_error;
-  /* vector is for one row or column, whole_words for matrices whose lines are multiples of 16
-   * bytes, pairs for elements of two bytes whose lines are multiples of four, many for batches of
-   * MMCI_MODEL_MANY multiplications and more, for which cuBLAS has other kernels in double
-   * precision, few_rows for such batches of products of few rows, for which it has others in f32. A
-   * launch of 0 means as matrix. */
-  mmci_model_products vector, matrix, whole_words, pairs, many, few_rows;
+  /* vector is for one row or column, long_vector for one that meets a matrix of MMCI_MODEL_LONG
+   * elements or more, whole_words for matrices whose lines are multiples of 16 bytes, pairs for
+   * elements of two bytes whose lines are multiples of four, many for batches of MMCI_MODEL_MANY
+   * multiplications and more, for which cuBLAS has other kernels in double precision, few_rows for
+   * such batches of products of few rows, for which it has others in f32. A launch of 0 means as
+   * vector or as matrix. */
+  mmci_model_products vector, long_vector, matrix, whole_words, pairs, many, few_rows;
   mmci_model_general general, packs, tensor; /* tensor: f16 and bf16 */
   mmci_model_general tiled;                  /* groups by tiles.cu, f32 */
   mmci_model_general rings;                  /* f32 */
