@@ -848,14 +848,13 @@ def test_many_small_matrices_of_a_stack(make, device):
 
 
 @pytest.mark.parametrize("count", [2, 3, 6, 20])
-def test_gradients_where_the_tensors_are(make, count):
-    """That device may be named: it is the same function, whose records of gradients are the same."""
+def test_gradients_where_the_tensors_are(make, count, monkeypatch):
+    """That device may be named, and no product is a function of its own for it."""
     factors = make([7] * (count + 1), requires_grad=True)
     made = mmchain.multi_dot(factors)
+    monkeypatch.setattr(_torch._Product, "apply", None)
     for name in (factors[0].device.type, str(factors[0].device)):
-        named = mmchain.multi_dot(factors, device=name)
-        assert type(named.grad_fn) is type(made.grad_fn)
-        assert torch.equal(named, made)
+        torch.testing.assert_close(mmchain.multi_dot(factors, device=name), made)
 
 
 @pytest.mark.parametrize("round", range(12))
