@@ -313,16 +313,16 @@ def test_gradients_share_products(make, rng, monkeypatch):
         return real(plan, operands, out, options)
 
     monkeypatch.setattr(_torch, "_direct", counted)
-    # Left to itself, PyTorch multiplies on the CPU, and one call for all on a GPU.
-    device = "blas" if tensors[0].is_cpu else "cuda"
-    result = mmchain.multi_dot(tensors, device=device)
+    # Where the tensors are PyTorch multiplies them, and many on a GPU one call for all.
+    monkeypatch.setattr(_torch, "_is_on", lambda first, device: False)
+    result = mmchain.multi_dot(tensors, device=tensors[0].device.type)
     assert products == [2] * (n - 1)
     result.sum().backward()
     assert products == [2] * (3 * (n - 1))
     del products[:]
     only = [t.detach() for t in tensors]
     only[3].requires_grad_()
-    mmchain.multi_dot(only, device=device).sum().backward()
+    mmchain.multi_dot(only, device=tensors[0].device.type).sum().backward()
     assert 0 < len(products) < 3 * (n - 1)
 
 
