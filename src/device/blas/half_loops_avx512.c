@@ -23,6 +23,14 @@
   _mm256_storeu_si256(         \
       (__m256i *)(void *)(to), \
       _mm512_cvtps_ph(_mm512_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+#define FIRST(count) ((__mmask16)((1U << (count)) - 1))
+#define GET_FLOATS(from, count, to) _mm512_storeu_ps(to, _mm512_maskz_loadu_ps(FIRST(count), from))
+#define PUT_FLOATS(from, count, to) _mm512_mask_storeu_ps(to, FIRST(count), _mm512_loadu_ps(from))
+#define GET_HALVES(from, count, to) \
+  _mm256_storeu_si256((__m256i *)(void *)(to), _mm256_maskz_loadu_epi16(FIRST(count), from))
+#define PUT_HALVES(from, count, to)          \
+  _mm256_mask_storeu_epi16(to, FIRST(count), \
+                           _mm256_loadu_si256((const __m256i *)(const void *)(from)))
 #include "device/blas/half_loops_body.h"
 
 #if defined(__clang__)

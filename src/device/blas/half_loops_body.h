@@ -7,37 +7,57 @@ typedef float vector __attribute__((vector_size(4 * VECTOR), aligned(4), may_ali
 typedef uint32_t words __attribute__((vector_size(4 * VECTOR), aligned(4), may_alias));
 typedef uint16_t halves __attribute__((vector_size(2 * VECTOR), aligned(2), may_alias));
 
-static void widen_f16(const uint16_t *from, int64_t count, float *to) {
-  int64_t i = 0;
-  for (; i + VECTOR <= count; i += VECTOR) WIDEN(from + i, to + i);
-  for (; i < count; i++) to[i] = mmci_f16_to_f32(from[i]);
-}
+/* Copy fewer numbers than a vector has into one, and back. */
+#ifndef GET_FLOATS
+#define GET_FLOATS(from, count, to) \
+  for (int64_t lane = 0; lane < VECTOR; lane++) (to)[lane] = lane < (count) ? (from)[lane] : 0
+#define PUT_FLOATS(from, count, to) \
+  for (int64_t lane = 0; lane < (count); lane++) (to)[lane] = (from)[lane]
+#define GET_HALVES GET_FLOATS
+#define PUT_HALVES PUT_FLOATS
+#endif
 
-static void round_f16(const float *from, int64_t count, uint16_t *to) {
-  int64_t i = 0;
-  for (; i + VECTOR <= count; i += VECTOR) ROUND(from + i, to + i);
-  for (; i < count; i++) to[i] = mmci_f16_round((double)from[i]);
-}
-
-static void widen_bf16(const uint16_t *from, int64_t count, float *to) {
-  int64_t i = 0;
-  for (; i + VECTOR <= count; i += VECTOR)
-    *(words *)(void *)(to + i) = __builtin_convertvector(*(const halves *)(from + i), words) << 16;
-  for (; i < count; i++) to[i] = mmci_bf16_to_f32(from[i]);
+INLINE void widen_bf16_vector(const uint16_t *from, float *to) {
+  *(words *)(void *)to = __builtin_convertvector(*(const halves *)(const void *)from, words) << 16;
 }
 
 /* Half of a last place, less a bit where that is even, carries where it must. A NaN keeps its upper
  * half, and is made a quiet one. */
-static void round_bf16(const float *from, int64_t count, uint16_t *to) {
-  int64_t i = 0;
-  for (; i + VECTOR <= count; i += VECTOR) {
-    const words bits = *(const words *)(const void *)(from + i),
-                is_nan = (words)((bits & 0x7fffffffU) > 0x7f800000U),
-                rounded = (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16, nan = bits >> 16 | 0x40U;
-    *(halves *)(to + i) = __builtin_convertvector((rounded & ~is_nan) | (nan & is_nan), halves);
-  }
-  for (; i < count; i++) to[i] = mmci_bf16_round((double)from[i]);
+INLINE void round_bf16_vector(const float *from, uint16_t *to) {
+  const words bits = *(const words *)(const void *)from,
+              is_nan = (words)((bits & 0x7fffffffU) > 0x7f800000U),
+              rounded = (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16, nan = bits >> 16 | 0x40U;
+  *(halves *)(void *)to = __builtin_convertvector((rounded & ~is_nan) | (nan & is_nan), halves);
 }
+
+/* Define loops over count elements, of which the last may fill no vector. */
+#define WIDEN_ALL(name, vector_of)                                        \
+  static void name(const uint16_t *from, int64_t count, float *to) {      \
+    int64_t i = 0;                                                        \
+    for (; i + VECTOR <= count; i += VECTOR) vector_of(from + i, to + i); \
+    if (i == count) return;                                               \
+    uint16_t some[VECTOR];                                                \
+    float wide[VECTOR];                                                   \
+    GET_HALVES(from + i, count - i, some);                                \
+    vector_of(some, wide);                                                \
+    PUT_FLOATS(wide, count - i, to + i);                                  \
+  }
+#define ROUND_ALL(name, vector_of)                                        \
+  static void name(const float *from, int64_t count, uint16_t *to) {      \
+    int64_t i = 0;                                                        \
+    for (; i + VECTOR <= count; i += VECTOR) vector_of(from + i, to + i); \
+    if (i == count) return;                                               \
+    float some[VECTOR];                                                   \
+    uint16_t rounded[VECTOR];                                             \
+    GET_FLOATS(from + i, count - i, some);                                \
+    vector_of(some, rounded);                                             \
+    PUT_HALVES(rounded, count - i, to + i);                               \
+  }
+
+WIDEN_ALL(widen_f16, WIDEN)
+WIDEN_ALL(widen_bf16, widen_bf16_vector)
+ROUND_ALL(round_f16, ROUND)
+ROUND_ALL(round_bf16, round_bf16_vector)
 
 /* Multiplies so many rows by so many vectors of columns. */
 INLINE void multiply_tile(const int rows, const int vectors, const mmci_half_tiles *x, int64_t row,
