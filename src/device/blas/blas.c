@@ -153,8 +153,9 @@ bool mmci_blas_is_vectors(const mmci_gemm *gemm) {
 
 bool mmci_blas_is_small(const mmci_gemm *gemm) {
   if (mmci_blas_is_reproducible(gemm)) return choose_method(gemm) == SMALL;
-  return choose_method(gemm) != VECTORS && mmci_small_can(gemm) &&
-         (mmci_small_pays(gemm) || !mmci_blas_is_serial(gemm));
+  const method how = choose_method(gemm);
+  const bool is_by_threads = (how == SMALL || how == MATRIX_MATRIX) && !mmci_blas_is_serial(gemm);
+  return how != VECTORS && mmci_small_can(gemm) && (mmci_small_pays(gemm) || is_by_threads);
 }
 
 /* ---- calls --------------------------------------------------------------------------------- */
@@ -298,6 +299,27 @@ bool mmci_blas_is_serial(const mmci_gemm *gemm) {
     default:
       return true;
   }
+}
+
+/* A thread takes some 0.2 s for so many operations in 64 bits, and for twice as many in 32 bits. */
+static const double piece_flops = 8e9;
+
+static bool is_single_precision(mmc_dtype dtype) {
+  return dtype == MMC_F32 || dtype == MMC_C64;
+}
+
+/* Two of OpenBLAS's threads compute a product of 70 to 200 rows, columns and terms 1.3 to 1.8 times
+ * as fast as one. So the threads are to have nearly the same number of products, and a product is
+ * to be no longer than what is not stopped. */
+bool mmci_blas_is_shared(const mmci_gemm *gemm, int64_t batch) {
+  if (batch <= 1 || mmci_blas_is_serial(gemm)) return batch > 1;
+  const method how = choose_method(gemm);
+  const int64_t threads = mmci_blas_threads(), rounds = (batch + threads - 1) / threads;
+  return mmci_blas.is_openblas &&
+         (how == MATRIX_MATRIX || how == MATRIX_VECTOR || how == VECTOR_MATRIX) &&
+         (double)(rounds * threads) <= 1.2 * (double)batch &&
+         mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) <=
+             piece_flops * (is_single_precision(gemm->dtype) ? 2 : 1);
 }
 
 static void multiply_small(const mmci_small *small, const void *a, const void *b, void *c) {
@@ -444,17 +466,18 @@ static void multiply_chunk(void *user, int worker, int64_t piece) {
 
 static void multiply_chunks(void *user, mmci_way way, int64_t begin, int64_t end) {
   batch *x = user;
+  const int limit = way == MMCI_LIBRARY ? 0 : x->kernel->limit;
   x->first = begin;
+  if (limit > 0) mmci_blas_threads_limit(limit);
   mmci_share(way == MMCI_SHARED ? x->kernel->threads : 1, end - begin, multiply_chunk, x);
+  if (limit > 0) mmci_blas_threads_restore();
 }
 
 /* ---- in pieces ----------------------------------------------------------------------------- */
 
 /* A product that takes longer than a piece and a half is cut by its shape and number of threads
  * alone, also where nobody would stop it: how a CBLAS rounds depends on where its operands begin
- * and end, and every entrance is to give the same bits. A thread takes some 0.2 s for so many
- * operations in 64 bits, and for twice as many in 32 bits. */
-static const double piece_flops = 8e9;
+ * and end, and every entrance is to give the same bits. */
 
 /* For each piece operands are packed again, which takes as long as a few of these rows or columns,
  * or is the result read again, as are few of these terms. Multiples of 96 are multiples of
@@ -472,10 +495,9 @@ static double cut(int64_t *dim, int64_t least, double count) {
 }
 
 static pieces choose_pieces(const mmci_gemm *gemm, int threads) {
-  const bool is_single_precision = gemm->dtype == MMC_F32 || gemm->dtype == MMC_C64;
   pieces out = {.m = gemm->m, .n = gemm->n, .k = gemm->k};
   double count = mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) /
-                 (piece_flops * threads * (is_single_precision ? 2 : 1));
+                 (piece_flops * threads * (is_single_precision(gemm->dtype) ? 2 : 1));
   count /= cut(&out.m, LEAST_ROWS, count);
   count /= cut(&out.n, LEAST_COLUMNS, count);
   cut(&out.k, LEAST_TERMS, count);
@@ -542,22 +564,21 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
     status = mmci_semiring_memory_make(&queue->semiring_room,
                                        kernel->room_bytes * (uint64_t)kernel->threads, error);
   if (status != MMC_OK) return status;
-  if (kernel->limit > 0) mmci_blas_threads_limit(kernel->limit);
   if (kernel->small != NULL) mmci_small_execute(kernel->small);
-  if (kernel->pieces.any) {
-    if (!multiply_in_pieces(kernel, a, b, c))
-      status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product");
-  } else if (kernel->is_single) {
-    status = multiply_one(queue, kernel, 0, a, b, c, error);
-  } else {
+  if (!kernel->is_single) {
     batch x = {queue, kernel, a, b, c, error, MMC_OK, false, 0};
     const mmci_ways_job job = {.threads = kernel->threads,
                                .pieces = (kernel->gemm.batch + kernel->chunk - 1) / kernel->chunk,
                                .compute = multiply_chunks,
                                .user = &x};
     mmci_ways_compute(kernel->ways, &job);
-    status = x.status;
+    return x.status;
   }
+  if (kernel->limit > 0) mmci_blas_threads_limit(kernel->limit);
+  if (!kernel->pieces.any)
+    status = multiply_one(queue, kernel, 0, a, b, c, error);
+  else if (!multiply_in_pieces(kernel, a, b, c))
+    status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product");
   if (kernel->limit > 0) mmci_blas_threads_restore();
   return status;
 }
@@ -755,7 +776,10 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
                                    .b_step = gemm->b.stride * size,
                                    .c_step = gemm->c_stride * size};
   }
-  if (gemm->batch > 1 && mmci_blas_is_serial(gemm) && kernel->blocks == NULL)
+  const bool is_serial = mmci_blas_is_serial(gemm);
+  const bool is_shared =
+      gemm->variant == 0 ? mmci_blas_is_shared(gemm, gemm->batch) : is_serial && gemm->batch > 1;
+  if (is_shared && kernel->blocks == NULL)
     kernel->threads = mmci_workers((double)gemm->batch * mmci_blas_serial_s(gemm), gemm->batch);
   if (kernel->is_single && kernel->small == NULL && kernel->blocks == NULL &&
       choose_method(gemm) == MATRIX_MATRIX)
@@ -777,7 +801,7 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   if (status == MMC_OK) status = mmci_workers_provide(kernel->threads, error);
   const double serial_s = (double)gemm->batch * mmci_blas_serial_s(gemm);
   if (status == MMC_OK && kernel->threads > 1 && mmci_ways_pay(serial_s))
-    status = mmci_ways_create(false, &kernel->ways, error);
+    status = mmci_ways_create(!is_serial, &kernel->ways, error);
   if (status == MMC_OK && is_by_panels(kernel)) atomic_store(&has_panels, true);
   if (status == MMC_OK)
     *out = kernel;

@@ -56,7 +56,7 @@ typedef struct product {
   bool by_vectors;
   mmci_halves halves; /* used where by_halves says so */
   bool by_halves;
-  bool is_large; /* whether it is small to LIBXSMM, and large enough for threads of a CBLAS */
+  bool is_large; /* whether threads of a CBLAS may compute it */
   bool settles;  /* what small computes is settled, where it is the result, as it is
                     reproducible */
 } product;
@@ -143,10 +143,11 @@ static void choose_calls(const mmci_group *group, int32_t s, product *out) {
   if (out->multiply == NULL) out->multiply = mmci_ref_gemm;
 }
 
-/* Says whether several threads may compute this product at a time, each its own. */
-static bool is_serial(const product *x) {
+/* Says whether several threads may compute this product at a time, each its own, and are to. */
+static bool is_shared(const product *x, int64_t batch) {
   return x->small.can || x->by_vectors || x->by_halves || x->multiply == mmci_ref_gemm ||
-         x->multiply == mmci_ordered_small || mmci_blas_is_serial(&x->gemm);
+         x->multiply == mmci_ordered_small || mmci_blas_is_serial(&x->gemm) ||
+         mmci_blas_is_shared(&x->gemm, batch);
 }
 
 /* State that lives while places are given to the results. */
@@ -317,17 +318,17 @@ static mmc_status expect_crowds(mmci_group_kernel *kernel, double serial_s, mmci
 static mmc_status share_out(mmci_group_kernel *kernel, const mmci_group *group, mmci_error *error) {
   double *seconds = mmci_alloc_array((size_t)group->count, sizeof *seconds), all_s = 0;
   if (seconds == NULL) return mmci_fail_nomem(error, (size_t)group->count * sizeof *seconds);
-  bool serial = true;
+  bool shared = true;
   for (int32_t s = 0; s < group->count; s++) {
     product x = {0};
     choose_calls(group, s, &x);
-    serial = serial && is_serial(&x);
+    shared = shared && is_shared(&x, group->batch);
     kernel->calls_blas = kernel->calls_blas || !(x.small.can || x.by_vectors || x.by_halves);
     seconds[s] = mmci_blas_serial_s(&x.gemm);
     all_s += seconds[s];
   }
   int64_t pieces = group->batch > 1 ? group->batch : group->count;
-  kernel->threads = serial ? mmci_workers((double)group->batch * all_s, pieces) : 1;
+  kernel->threads = shared ? mmci_workers((double)group->batch * all_s, pieces) : 1;
   mmc_status status = mmci_phases_create(group, seconds, group->batch > 1 ? 1 : kernel->threads,
                                          &kernel->groups, error);
   free(seconds);
