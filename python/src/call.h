@@ -45,6 +45,7 @@ typedef struct mmcp_call {
   bool on_stream; /* the work goes to stream and need not be done on return */
   void *stream;
   const mmcp_asked *asked; /* what is kept when it comes again, or NULL */
+  bool is_finished;        /* another library has made the result, which no view holds */
 } mmcp_call;
 
 /* The view of a factor, or of the result. */

@@ -398,6 +398,30 @@ static int hold_exponents(mmcp_call *c, PyObject *array, Py_buffer *buffer) {
   return 0;
 }
 
+static bool is_usual(PyObject *const *args) {
+  return args[PRECISION] == mmcp.native &&
+         (args[OBJECTIVE] == mmcp.time || args[OBJECTIVE] == mmcp.flops);
+}
+
+/* Whether a plan is one for nothing but time or multiplications, where the arrays are. */
+static bool is_usual_plan(const mmcp_plan *plan) {
+  return plan->precision == mmcp.native && plan->memory_limit_bytes == 0 && !plan->scaled &&
+         (plan->objective == mmcp.time || plan->objective == mmcp.flops) &&
+         (plan->device == Py_None || plan->device == mmcp.cpu);
+}
+
+/* Has PyTorch multiply where nobody asked for anything else; as mmcp_torch_execute(). */
+static int execute_by_torch(mmcp_call *c, PyObject *const *items, PyObject *const *args,
+                            const mmcp_plan *plan, PyObject **array) {
+  if (plan == NULL || c->views[0].exchange == NULL || args[OUT] != Py_None || args[RULE] != NULL ||
+      args[BF16] == Py_True)
+    return 0;
+  const bool is_plain = args[PLAN] != Py_None ? is_usual_plan((const mmcp_plan *)args[PLAN])
+                                              : is_usual(args) && (args[DEVICE] == Py_None ||
+                                                                   args[DEVICE] == mmcp.cpu);
+  return is_plain ? mmcp_torch_execute(c, items, plan->plan, array) : 0;
+}
+
 static int multiply_arrays(mmcp_call *c, PyObject *const *items, PyObject *const *args,
                            Py_buffer *exponents, PyObject **array) {
   bool bf16 = args[BF16] == Py_True;
@@ -415,6 +439,14 @@ static int multiply_arrays(mmcp_call *c, PyObject *const *items, PyObject *const
     done = -1;
   }
   if (done == 1) done = find_plan(c, args[PLAN], args + OBJECTIVE, &plan);
+  if (done == 1) {
+    const int taken = execute_by_torch(c, items, args, plan, array);
+    if (taken != 0) {
+      Py_XDECREF(plan);
+      c->is_finished = taken == 1;
+      return taken;
+    }
+  }
   if (done == 1) {
     mmcp_want want = bf16 ? MMCP_WRITE_BF16 : MMCP_WRITE;
     if (args[OUT] != Py_None) {
@@ -451,7 +483,7 @@ static bool make_room(mmcp_call *c, Py_ssize_t n, bool is_chain, few *room, char
   c->is_chain = is_chain;
   c->acquired = c->stack_ndim = 0;
   c->together = 1;
-  c->on_stream = c->checked = c->has_ops = c->has_shared = c->gathers = false;
+  c->on_stream = c->checked = c->has_ops = c->has_shared = c->gathers = c->is_finished = false;
   c->modulus = 0;
   c->semiring = MMC_PLUS_TIMES;
   c->exponents = NULL;
@@ -514,7 +546,10 @@ static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *
   Py_buffer exponents = {0};
   int done = multiply_arrays(&c, items, args, &exponents, &array);
   if (exponents.obj != NULL) PyBuffer_Release(&exponents);
-  if (done == 1) result = args[OUT] != Py_None ? Py_NewRef(args[OUT]) : finish(&c, array);
+  if (done == 1)
+    result = args[OUT] != Py_None ? Py_NewRef(args[OUT])
+             : c.is_finished      ? Py_NewRef(array)
+                                  : finish(&c, array);
   if (done == 0) result = Py_NewRef(Py_NotImplemented);
   call_close(&c, block);
   Py_XDECREF(array);
@@ -540,13 +575,8 @@ static PyObject *execute_chain(PyObject *array, PyObject *const *args, const mmc
   return n < 0 ? NULL : Py_NewRef(Py_NotImplemented);
 }
 
-static bool is_usual(PyObject *const *args) {
-  return args[PRECISION] == mmcp.native &&
-         (args[OBJECTIVE] == mmcp.time || args[OBJECTIVE] == mmcp.flops);
-}
-
-/* Multiplies by PyTorch where it is to record the products and nothing else was asked for. Returns
- * as mmcp_torch_multiply(). */
+/* Multiplies by PyTorch where it is to record the products, or there is nearly nothing to compute,
+ * and nothing else was asked for. Returns as mmcp_torch_multiply(). */
 static int execute_recorded(PyObject *const *args, PyObject **out) {
   if (args[PLAN] != Py_None || args[OUT] != Py_None || !is_usual(args) ||
       (args[DEVICE] != Py_None && args[DEVICE] != mmcp.cpu))

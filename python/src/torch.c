@@ -2,7 +2,10 @@
 #include "torch.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "call.h"
+#include "plan.h"
 #include "view.h"
 
 enum {
@@ -14,7 +17,9 @@ enum {
   /* Many small matrices are one function with gradients of its own (_torch.py). */
   LEAST_BY_US = 20,
   LEAST_BY_US_ON_GPU = 4, /* where every product of PyTorch's is a launch */
-  LARGEST_BY_US = 64
+  LARGEST_BY_US = 64,
+  MOST_TINY = 4096, /* multiplications of complex numbers and of integers */
+  MOST_TINY_REAL = 512
 };
 
 static PyObject *types, *mm, *matmul, *multi_dot, *is_grad_enabled, *by_us;
@@ -38,14 +43,35 @@ typedef struct chain {
   bool has_stacks;
   double counts[MOST_STACKS]; /* matrices of each stack */
   int first_wanted;           /* the first that wants a gradient */
-  bool is_row, is_column;     /* whether the first, the last is a vector */
-  bool is_on_gpu, anywhere;   /* anywhere: no device was asked for */
+  mmc_dtype dtype;
+  bool is_row, is_column;   /* whether the first, the last is a vector */
+  bool is_on_gpu, anywhere; /* anywhere: no device was asked for */
   int64_t dims[MOST_FACTORS + 1];
   uint8_t splits[MOST_STACKS][MOST_STACKS]; /* by first and last factor: the last of the left */
 } chain;
 
+/* Has _torch.py tell, which the first tensor brings, what PyTorch's functions are. Returns 1; 0
+ * where the item is none of PyTorch's; -1 with an exception set. */
+static int learn_from(PyObject *item) {
+  static PyTypeObject *other; /* the last type that was none */
+  if (types != NULL || Py_TYPE(item) == other) return types != NULL;
+  PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(item), "__module__");
+  const char *text = name != NULL && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+  const bool is_torch =
+      text != NULL && (strcmp(text, "torch") == 0 || strncmp(text, "torch.", 6) == 0);
+  Py_XDECREF(name);
+  PyErr_Clear();
+  if (!is_torch) {
+    other = Py_TYPE(item);
+    return 0;
+  }
+  PyObject *module = PyImport_ImportModule("mmchain._torch");
+  Py_XDECREF(module);
+  return module != NULL ? types != NULL : -1;
+}
+
 static bool is_tensor(PyObject *item) {
-  for (Py_ssize_t t = 0; t < PyTuple_GET_SIZE(types); t++)
+  for (Py_ssize_t t = 0; types != NULL && t < PyTuple_GET_SIZE(types); t++)
     if ((PyObject *)Py_TYPE(item) == PyTuple_GET_ITEM(types, t)) return true;
   return false;
 }
@@ -80,7 +106,7 @@ static bool read_shape(chain *c, int i, const dl_tensor *tensor) {
   }
   if (i < MOST_STACKS) c->counts[i] = 1;
   for (int d = 0; d + 2 < tensor->ndim; d++) c->counts[i] *= (double)tensor->shape[d];
-  const int64_t rows = is_row ? 1 : tensor->shape[tensor->ndim - 2];
+  const int64_t rows = is_row ? 1 : tensor->shape[is_column ? 0 : tensor->ndim - 2];
   if (i == 0) c->dims[0] = rows;
   c->dims[i + 1] = is_column ? 1 : tensor->shape[tensor->ndim - 1];
   return rows == c->dims[i];
@@ -92,11 +118,10 @@ static bool is_for_multi_dot(const chain *c) {
   return (c->is_row && c->n > 2) || (c->n > MOST_BY_MM && c->n < LEAST_BY_US);
 }
 
-/* Reads the dims of factors of one dtype on one device that fit together. Returns 0 when they are
- * not that. */
+/* Reads the dtype and the dims of factors of one dtype on one device that fit together. Returns 0
+ * when they are not that. */
 static int read_dims(chain *c) {
   const dl_exchange *exchange = mmcp_exchange_of(c->items[0]);
-  mmc_dtype first = MMC_F32;
   dl_device device = {0};
   if (exchange == NULL) return PyErr_Occurred() ? -1 : 0;
   for (int i = 0; i < c->n; i++) {
@@ -112,10 +137,10 @@ static int read_dims(chain *c) {
     }
     if ((device.type != DL_CPU && !(c->is_on_gpu && c->anywhere)) ||
         tensor.device.type != device.type || tensor.device.id != device.id ||
-        !mmcp_dtype_of_dl(tensor.dtype, &dtype) || dtype > (c->is_on_gpu ? MMC_BF16 : MMC_C128))
+        !mmcp_dtype_of_dl(tensor.dtype, &dtype))
       return 0;
-    if (i == 0) first = dtype;
-    if (dtype != first || !read_shape(c, i, &tensor)) return 0;
+    if (i == 0) c->dtype = dtype;
+    if (dtype != c->dtype || !read_shape(c, i, &tensor)) return 0;
   }
   /* With vectors beside stacks, what products make of them would be taken for matrices. */
   return !(c->has_stacks && (c->is_row || c->is_column));
@@ -254,11 +279,21 @@ static int multiply_in_order(chain *c, PyObject **out) {
   return *out != NULL ? 1 : no_result();
 }
 
+/* Whether it is one product on the CPU that takes less time than to make a result as we do. Of a
+ * row and a matrix PyTorch makes a transposed one first. */
+static bool is_tiny(const chain *c) {
+  if (c->n != 2 || c->has_stacks || c->is_on_gpu || (c->is_row && !c->is_column)) return false;
+  const bool is_real = c->dtype != MMC_C64 && c->dtype != MMC_C128 && c->dtype <= MMC_BF16;
+  return c->dims[0] * c->dims[1] * c->dims[2] <= (is_real ? MOST_TINY_REAL : MOST_TINY);
+}
+
 /* Multiplies the factors, which the sequence held; returns as mmcp_torch_multiply(). */
 static int multiply_chain(chain *c, PyObject *sequence, PyObject **out) {
-  int done = is_recorded(c);
-  if (done == 1) done = read_dims(c);
+  int done = c->n == 2 ? read_dims(c) : is_recorded(c);
   if (done != 1) return done;
+  if (is_tiny(c)) return multiply_in_order(c, out);
+  done = c->n == 2 ? is_recorded(c) : read_dims(c);
+  if (done != 1 || c->dtype > (c->is_on_gpu ? MMC_BF16 : MMC_C128)) return done < 0 ? -1 : 0;
   if (is_for_multi_dot(c)) return call_multi_dot(sequence, out);
   if (is_for_us(c) && (c->is_on_gpu || !c->has_stacks) && are_alike(c)) return call_by_us(c, out);
   if (c->n > MOST_STACKS) return 0;
@@ -266,11 +301,95 @@ static int multiply_chain(chain *c, PyObject *sequence, PyObject **out) {
   return multiply_in_order(c, out);
 }
 
+/* ---- large products on the CPU ----------------------------------------------------------------
+ */
+
+/* Multiplications of a product, and in 16 bits of all of a stack, from which on PyTorch's take less
+ * on the CPU, as measured with its MKL and oneDNN beside OpenBLAS 0.3.31; 0 where ours take no
+ * more. They also leave no threads of an OpenBLAS behind, which would look for work on the
+ * processors that PyTorch's next operation wants. */
+static double least_for_torch(mmc_dtype dtype) {
+  switch (dtype) {
+    case MMC_F32:
+    case MMC_BF16:
+      return 1 << 20;
+    case MMC_C64:
+    case MMC_C128:
+      return 1 << 13;
+    default:
+      return 0;
+  }
+}
+
+/* From so many multiplications on ours can be stopped within a product, and take no longer. */
+static const double most_for_torch = 1e10;
+
+/* Whether the items are tensors of the dtype in which they are multiplied. */
+static bool are_tensors_of(const mmcp_call *c, PyObject *const *items) {
+  for (int64_t i = 0; i < c->n; i++) {
+    dl_tensor tensor;
+    mmc_dtype dtype;
+    if (!is_tensor(items[i])) return false;
+    if (!c->gathers) continue; /* views tell it */
+    if (c->views[0].exchange->borrow(items[i], &tensor) != 0) {
+      PyErr_Clear();
+      return false;
+    }
+    if (!mmcp_dtype_of_dl(tensor.dtype, &dtype) || dtype != c->dtype) return false;
+  }
+  return true;
+}
+
+/* Whether products by a plan's order are PyTorch's: where its calls take less on average. */
+static bool is_for_torch(const mmcp_call *c, PyObject *const *items, const mmc_plan *plan) {
+  const double least = least_for_torch(c->dtype);
+  const int64_t count = plan != NULL ? mmc_plan_step_count(plan) : 0;
+  if (types == NULL || least == 0 || count == 0 || c->n > MOST_STACKS) return false;
+  if (c->device != MMCP_HOST || c->is_chain || c->together != 1 || c->exponents != NULL ||
+      c->semiring != MMC_PLUS_TIMES)
+    return false;
+  /* PyTorch's products with vectors take longer, and between stacks it would take a row for a
+   * matrix. */
+  if (!c->row || !c->column) return false;
+  if (!are_tensors_of(c, items)) return false;
+  double sum = 0;
+  for (int64_t s = 0; s < count; s++) {
+    mmc_step step;
+    if (mmc_plan_step(plan, s, &step) != MMC_OK) return false;
+    sum += (double)step.m * (double)step.k * (double)step.n;
+  }
+  const double all = sum * (double)c->stack_count;
+  return (c->dtype == MMC_BF16 ? all : sum) >= least * (double)count && all <= most_for_torch;
+}
+
+int mmcp_torch_execute(const mmcp_call *c, PyObject *const *items, const mmc_plan *plan,
+                       PyObject **out) {
+  if (!is_for_torch(c, items, plan)) return 0;
+  PyObject *results[MOST_STACKS];
+  const int64_t count = mmc_plan_step_count(plan);
+  int64_t made = 0;
+  for (; made < count; made++) {
+    mmc_step step;
+    if (mmc_plan_step(plan, made, &step) != MMC_OK) break;
+    const int64_t numbers[] = {step.left, step.right};
+    PyObject *sides[2];
+    for (int i = 0; i < 2; i++)
+      sides[i] = numbers[i] < c->n ? items[numbers[i]] : results[numbers[i] - c->n];
+    results[made] = PyObject_Vectorcall(matmul, sides, 2, NULL);
+    if (results[made] == NULL) break;
+  }
+  *out = made == count ? Py_NewRef(results[count - 1]) : NULL;
+  for (int64_t s = 0; s < made; s++) Py_DECREF(results[s]);
+  return *out != NULL ? 1 : -1;
+}
+
 int mmcp_torch_multiply(PyObject *sequence, bool anywhere, PyObject **out) {
   PyObject *const *given = PySequence_Fast_ITEMS(sequence);
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(sequence);
   PyObject *items[MOST_FACTORS];
-  if (types == NULL || n < 2 || n > MOST_FACTORS) return 0;
+  if (n < 2 || n > MOST_FACTORS) return 0;
+  const int learned = learn_from(given[0]);
+  if (learned != 1) return learned;
   for (Py_ssize_t i = 0; i < n; i++)
     if (!is_tensor(given[i])) return 0;
   for (Py_ssize_t i = 0; i < n; i++) items[i] = Py_NewRef(given[i]); /* a list may change */

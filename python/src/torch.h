@@ -1,8 +1,11 @@
-/* torch.h: matrices of PyTorch that want gradients, multiplied by PyTorch in the cheapest order. */
+/* torch.h: matrices of PyTorch that PyTorch multiplies, in the cheapest order: those that want
+ * gradients, and on the CPU the largest and the smallest. */
 #ifndef MMCP_TORCH_H
 #define MMCP_TORCH_H
 
 #include "state.h"
+
+struct mmcp_call;
 
 /* set_torch(types, mm, matmul, multi_dot, is_grad_enabled, by_us): who multiplies what. types is a
  * tuple of the exact types of tensors; by_us(matrices, dims) returns a product, or None. */
@@ -12,7 +15,12 @@ PyObject *mmcp_set_torch(PyObject *module, PyObject *args);
  * fewer instructions than a function that we could give it, or, where there are many small
  * matrices, by by_us. Returns 1 with a new reference in *out; 0 where they are not such matrices of
  * one dtype that fit together, on the CPU or, where anywhere says so, on a GPU, one of which wants
- * gradients; -1 with an exception set. */
+ * gradients, or two very small ones; -1 with an exception set. */
 int mmcp_torch_multiply(PyObject *sequence, bool anywhere, PyObject **out);
+
+/* Multiplies a call's factors, tensors on the CPU that want no gradients, in the order of a plan
+ * for them, where PyTorch's products take less time than ours. Returns as mmcp_torch_multiply(). */
+int mmcp_torch_execute(const struct mmcp_call *c, PyObject *const *items, const mmc_plan *plan,
+                       PyObject **out);
 
 #endif
