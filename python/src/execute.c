@@ -403,9 +403,16 @@ static bool is_usual(PyObject *const *args) {
          (args[OBJECTIVE] == mmcp.time || args[OBJECTIVE] == mmcp.flops);
 }
 
-/* Whether a plan is one for nothing but time or multiplications, where the arrays are. */
+/* Whether a plan is one for nothing but time or multiplications, where the arrays are, of factors
+ * as they are given. */
 static bool is_usual_plan(const mmcp_plan *plan) {
-  return plan->precision == mmcp.native && plan->memory_limit_bytes == 0 && !plan->scaled &&
+  const mmc_chain *chain = plan->chain;
+  int64_t structured = 0;
+  mmc_chain_inverses(chain, &structured);
+  for (int64_t i = 0; i < mmc_chain_length(chain); i++)
+    structured += mmc_chain_ops(chain)[i] != MMC_OP_N || mmc_chain_traits(chain, i) != 0;
+  return structured == 0 && plan->precision == mmcp.native && !plan->scaled &&
+         plan->memory_limit_bytes == MMC_NO_LIMIT && plan->max_slowdown == 0 &&
          (plan->objective == mmcp.time || plan->objective == mmcp.flops) &&
          (plan->device == Py_None || plan->device == mmcp.cpu);
 }

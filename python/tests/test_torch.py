@@ -801,6 +801,76 @@ def test_few_matrices_that_want_gradients_go_straight_to_torch(rng, dims):
         torch.testing.assert_close(grad, tensor.grad)
 
 
+# ---- large tensors on the CPU ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def counted():
+    """The calls of torch.matmul that mmchain makes."""
+    calls = []
+
+    def matmul(*given):
+        calls.append(given)
+        return torch.matmul(*given)
+
+    functions = (torch.mm, torch.matmul, torch.linalg.multi_dot)
+    rest = (torch.is_grad_enabled, _torch._matrices_by_us)
+    _mmchain.set_torch(_torch._exact, functions[0], matmul, functions[2], *rest)
+    yield calls
+    _mmchain.set_torch(_torch._exact, *functions, *rest)
+
+
+@pytest.mark.parametrize("round", range(8))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.complex128, torch.bfloat16])
+def test_large_tensors_on_the_cpu_are_torchs(rng, counted, dtype, round):
+    """In the planned order, also of views, stacks and conjugates, by multi_dot and by a plan."""
+    least = 100 if dtype in (torch.float32, torch.bfloat16) else 30
+    n = int(rng.integers(2, 5))
+    dims = rng.integers(least + 10, least + 40, n + 1)
+    stack = [(), (3,), (2, 2)][round % 3]
+    chain = []
+    for i, shape in enumerate(zip(dims, dims[1:])):
+        axes = () if round == 5 and i > 0 else stack
+        made = torch.tensor(rng.standard_normal((*axes, *shape[::-1]))).mT / shape[0] ** 0.5
+        if dtype.is_complex:
+            made = made + 1j * made.flip(-1)
+        made = made.to(dtype)
+        chain.append(made.conj() if round % 4 == 1 else made.contiguous() if round % 4 == 2 else made)
+    if round == 6:
+        chain[0] = torch.repeat_interleave(chain[0], 2, -1)[..., ::2]  # every second column of another
+    wide = [x.to(torch.complex128 if dtype.is_complex else torch.float64) for x in chain]
+    want, scale = reduce(torch.matmul, wide), reduce(torch.matmul, [x.abs() for x in wide])
+
+    def expect(result, calls):
+        assert result.dtype == dtype and result.shape == want.shape
+        assert not torch.any((result.to(want.dtype) - want).abs() > 100 * torch.finfo(dtype).eps * scale)
+        assert len(counted) == calls
+        counted.clear()
+
+    expect(mmchain.multi_dot(chain), n - 1)
+    expect(mmchain.multi_dot(chain, device="cpu", objective="flops"), n - 1)
+    expect(mmchain.plan(chain).execute(chain), n - 1)
+    for options in ({"device": "blas"}, {"precision": "reproducible"}, {"out": torch.empty_like(want, dtype=dtype)}):
+        expect(mmchain.multi_dot(chain, **options), 0)
+
+
+def test_what_pytorch_does_not_multiply_on_the_cpu(rng, counted):
+    """Small ones, doubles, halves, vectors, other dtypes, and plans that ask for anything else."""
+    a, b, v = (torch.tensor(rng.standard_normal(shape)) for shape in ((150, 150), (150, 150), (150,)))
+    for chain in (
+        [a, b],
+        [a.half(), b.half()],
+        [a.float(), b.float(), v.float()],
+        [a.to(torch.complex64), b.to(torch.complex128)],
+        [a.float()[:50, :50], b.float()[:50, :50]],
+    ):
+        mmchain.multi_dot(chain)
+    single = [a.float(), b.float()]
+    for options in ({"precision": "reproducible"}, {"device": "blas"}):
+        mmchain.plan(single, **options).execute(single)
+    assert counted == []
+
+
 # ---- many small matrices: one function -----------------------------------------------------------
 
 

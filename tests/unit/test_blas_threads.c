@@ -11,6 +11,8 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "device/blas/blas.h"
+#include "device/blas/cblas_table.h"
 #include "device/blas/threads.h"
 #include "device/blas/xsmm.h"
 #include "device/device.h"
@@ -26,20 +28,29 @@ static mmci_gemm product(int variant) {
   return gemm;
 }
 
+/* What a caller computes; a batch is of so many products of the same factors. */
+typedef struct caller {
+  int variant;
+  int64_t batch;
+} caller;
+
 /* C = A B of ones is SIZE everywhere. Returns whether it is, every time. */
 static void *multiply(void *argument) {
-  const int *variant = argument;
-  mmci_gemm gemm = product(*variant);
+  const caller *x = argument;
+  mmci_gemm gemm = product(x->variant);
+  gemm.batch = x->batch;
+  gemm.c_stride = SIZE * SIZE;
   mmci_kernel *kernel;
   mmci_queue *queue;
   bool right = ops->prepare(device, &gemm, &kernel, NULL) == MMC_OK &&
                ops->queue_open(device, &queue, NULL) == MMC_OK;
-  double *c = malloc(SIZE * SIZE * sizeof(double)), *a = malloc(SIZE * SIZE * sizeof(double));
+  const size_t numbers = (size_t)x->batch * SIZE * SIZE;
+  double *c = malloc(numbers * sizeof(double)), *a = malloc(SIZE * SIZE * sizeof(double));
   for (int i = 0; i < SIZE * SIZE; i++) a[i] = 1;
-  for (int call = 0; right && call < CALLS; call++) {
-    memset(c, 0xFF, SIZE * SIZE * sizeof(double));
+  for (int64_t call = 0; right && call < CALLS / x->batch; call++) {
+    memset(c, 0xFF, numbers * sizeof(double));
     right = ops->enqueue(queue, kernel, a, a, c, NULL) == MMC_OK;
-    for (int i = 0; i < SIZE * SIZE; i++) right = right && c[i] == SIZE;
+    for (size_t i = 0; i < numbers; i++) right = right && c[i] == SIZE;
   }
   ops->queue_close(queue);
   ops->release(kernel);
@@ -48,23 +59,52 @@ static void *multiply(void *argument) {
   return right ? argument : NULL;
 }
 
-static void many_callers(void **state) {
-  (void)state;
-  mmci_gemm plain = product(0);
-  int threads = mmci_blas_threads(), count = ops->variants(device, &plain);
-  int variants[CALLERS];
-  pthread_t callers[CALLERS];
-  printf("%d threads, %d variants\n", threads, count);
-  for (int i = 0; i < CALLERS; i++) {
-    variants[i] = i % (count + 1);
-    assert_int_equal(pthread_create(&callers[i], NULL, multiply, &variants[i]), 0);
-  }
+static void call_at_once(caller *callers) {
+  const int threads = mmci_blas_threads();
+  pthread_t running[CALLERS];
+  for (int i = 0; i < CALLERS; i++)
+    assert_int_equal(pthread_create(&running[i], NULL, multiply, &callers[i]), 0);
   for (int i = 0; i < CALLERS; i++) {
     void *right = NULL;
-    assert_int_equal(pthread_join(callers[i], &right), 0);
+    assert_int_equal(pthread_join(running[i], &right), 0);
     assert_non_null(right);
   }
   assert_int_equal(mmci_blas_threads(), threads);
+}
+
+static void many_callers(void **state) {
+  (void)state;
+  mmci_gemm plain = product(0);
+  const int count = ops->variants(device, &plain);
+  printf("%d threads, %d variants\n", mmci_blas_threads(), count);
+  caller callers[CALLERS];
+  for (int i = 0; i < CALLERS; i++) callers[i] = (caller){i % (count + 1), 1};
+  call_at_once(callers);
+}
+
+/* Some of these are shared among threads, others are computed one after the other. */
+static void batches_of_many_callers(void **state) {
+  (void)state;
+  caller callers[CALLERS];
+  for (int i = 0; i < CALLERS; i++) callers[i] = (caller){0, i % 2 == 0 ? 12 : 3};
+  call_at_once(callers);
+}
+
+/* Threads of their own compute batches of products for which OpenBLAS would have threads, where
+ * each has nearly as many. */
+static void even_batches_are_shared(void **state) {
+  (void)state;
+  const mmci_gemm gemm = product(0);
+  const int64_t threads = mmci_blas_threads();
+  assert_false(mmci_blas_is_serial(&gemm));
+  assert_false(mmci_blas_is_shared(&gemm, 1));
+  assert_int_equal(mmci_blas_is_shared(&gemm, threads + 1), mmci_blas.is_openblas && threads == 1);
+  for (int64_t rounds = threads == 1 ? 2 : 1; rounds < 5; rounds++)
+    assert_int_equal(mmci_blas_is_shared(&gemm, rounds * threads), mmci_blas.is_openblas);
+  const mmci_gemm half = mmci_gemm_tight(MMC_F16, MMCI_NATIVE, 600, 600, 600, MMC_OP_N, MMC_OP_N);
+  assert_false(mmci_blas_is_shared(&half, 4 * threads)); /* the queue has one room for it */
+  const mmci_gemm small = mmci_gemm_tight(MMC_F64, MMCI_NATIVE, 8, 8, 8, MMC_OP_N, MMC_OP_N);
+  assert_true(mmci_blas_is_shared(&small, 3));
 }
 
 /* Each has fewer threads than OpenBLAS, one goes by blocks, and there is none behind the last. */
@@ -119,6 +159,8 @@ static int close_device(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(many_callers),
+      cmocka_unit_test(batches_of_many_callers),
+      cmocka_unit_test(even_batches_are_shared),
       cmocka_unit_test(variants_there_are),
       cmocka_unit_test(few_rows_go_by_libxsmm),
   };

@@ -124,6 +124,14 @@ static method choose_ordered(const mmci_gemm *gemm) {
   return in_order && mmci_small_loops_can() && mmci_small_pays(gemm) ? SMALL : ORDERED;
 }
 
+/* Says whether one small product is faster by OpenBLAS's threads: two of them compute complex ones
+ * of 60x60 in .8 of the time that small.h takes, of 50x50 in as much. */
+static bool is_worth_threads(const mmci_gemm *gemm) {
+  enum { LEAST = 55 * 55 * 55 };
+  return !is_real(gemm->dtype) && gemm->batch <= 1 && gemm->m * gemm->k * gemm->n >= LEAST &&
+         mmci_blas_threads() > 1;
+}
+
 static method choose_method(const mmci_gemm *gemm) {
   int64_t m = gemm->m, k = gemm->k, n = gemm->n;
   bool real = is_real(gemm->dtype), a_conj = !real && gemm->a.conj, b_conj = !real && gemm->b.conj;
@@ -143,8 +151,9 @@ static method choose_method(const mmci_gemm *gemm) {
   /* xGEMV cannot conjugate the vector. */
   if (n == 1 && !b_conj && has_op(gemm->a.trans, a_conj)) return MATRIX_VECTOR;
   if (m == 1 && !a_conj && has_op(!gemm->b.trans, b_conj)) return VECTOR_MATRIX;
-  if (mmci_small_pays(gemm)) return SMALL;
-  return has_op(gemm->a.trans, a_conj) && has_op(gemm->b.trans, b_conj) ? MATRIX_MATRIX : LOOPS;
+  const bool has_ops = has_op(gemm->a.trans, a_conj) && has_op(gemm->b.trans, b_conj);
+  if (mmci_small_pays(gemm) && !(has_ops && is_worth_threads(gemm))) return SMALL;
+  return has_ops ? MATRIX_MATRIX : LOOPS;
 }
 
 bool mmci_blas_is_vectors(const mmci_gemm *gemm) {
@@ -279,6 +288,26 @@ double mmci_blas_serial_s(const mmci_gemm *gemm) {
  * two matrices up to so many, of complex ones an eighth. */
 enum { SERIAL_GEMV = 9216, SERIAL_GEMM = 64 * 64 * 64, SERIAL_COMPLEX_GEMM = SERIAL_GEMM / 8 };
 
+static bool is_serial_gemm(const mmci_gemm *gemm) {
+  const double terms = (double)gemm->m * (double)gemm->k * (double)gemm->n;
+  return terms <= (is_real(gemm->dtype) ? SERIAL_GEMM : SERIAL_COMPLEX_GEMM);
+}
+
+bool mmci_blas_has_threads(const mmci_gemm *gemm) {
+  if (!mmci_blas.is_openblas || mmci_blas_threads() == 1 || mmci_blas_is_reproducible(gemm))
+    return false;
+  switch (choose_method(gemm)) {
+    case MATRIX_VECTOR:
+    case VECTOR_MATRIX:
+      return !mmci_blas_is_serial(gemm);
+    case SMALL:
+    case MATRIX_MATRIX:
+      return !is_serial_gemm(gemm);
+    default:
+      return false;
+  }
+}
+
 bool mmci_blas_is_serial(const mmci_gemm *gemm) {
   double terms = (double)gemm->m * (double)gemm->k * (double)gemm->n;
   switch (choose_method(gemm)) {
@@ -293,7 +322,7 @@ bool mmci_blas_is_serial(const mmci_gemm *gemm) {
     case VECTOR_MATRIX:
       return terms < SERIAL_GEMV;
     case MATRIX_MATRIX:
-      return terms <= (is_real(gemm->dtype) ? SERIAL_GEMM : SERIAL_COMPLEX_GEMM);
+      return is_serial_gemm(gemm);
     case ORDERED:
       return gemm->sums == MMCI_SUMS_PIECES ? mmci_ordered_is_short(gemm) : terms <= SERIAL_GEMM;
     default:
@@ -353,16 +382,6 @@ static mmc_status multiply_one(mmci_queue *queue, const mmci_kernel *kernel, int
   else
     mmci_half_gemm(&kernel->gemm, a, b, c, queue->panels);
   return MMC_OK;
-}
-
-static mmc_status multiply_entry(mmci_queue *queue, const mmci_kernel *kernel, int worker,
-                                 const void *a, const void *b, void *c, int64_t i,
-                                 mmci_error *error) {
-  const mmci_gemm *gemm = &kernel->gemm;
-  size_t size = mmc_dtype_size(gemm->dtype);
-  return multiply_one(queue, kernel, worker, mmci_batch_at(a, &gemm->a, size, i),
-                      mmci_batch_at(b, &gemm->b, size, i),
-                      mmci_batch_result_at(c, false, gemm->c_stride, size, i), error);
 }
 
 /* ---- variants ------------------------------------------------------------------------------ */
@@ -425,8 +444,20 @@ typedef struct batch {
   mmci_error *error; /* of the caller, who is the only one to do what can fail */
   mmc_status status;
   atomic_bool stopped;
-  int64_t first; /* the chunk that is piece 0 of what is shared */
+  int64_t first;   /* the chunk that is piece 0 of what is shared */
+  bool by_library; /* whether the CBLAS computes what it has threads for */
 } batch;
+
+static mmc_status multiply_entry(const batch *x, int worker, int64_t i, mmci_error *error) {
+  const mmci_gemm *gemm = &x->kernel->gemm;
+  const size_t size = mmc_dtype_size(gemm->dtype);
+  const void *a = mmci_batch_at(x->a, &gemm->a, size, i),
+             *b = mmci_batch_at(x->b, &gemm->b, size, i);
+  void *c = mmci_batch_result_at(x->c, false, gemm->c_stride, size, i);
+  if (!x->by_library) return multiply_one(x->queue, x->kernel, worker, a, b, c, error);
+  x->kernel->multiply(gemm, a, b, c);
+  return MMC_OK;
+}
 
 static void multiply_chunk(void *user, int worker, int64_t piece) {
   batch *x = user;
@@ -455,7 +486,7 @@ static void multiply_chunk(void *user, int worker, int64_t piece) {
     return;
   }
   for (int64_t i = begin; i < end; i++) {
-    mmc_status status = multiply_entry(x->queue, kernel, worker, x->a, x->b, x->c, i, &error);
+    mmc_status status = multiply_entry(x, worker, i, &error);
     if (status == MMC_OK) continue;
     x->status = status; /* only products of one worker, this one, fail */
     *x->error = error;
@@ -466,7 +497,8 @@ static void multiply_chunk(void *user, int worker, int64_t piece) {
 
 static void multiply_chunks(void *user, mmci_way way, int64_t begin, int64_t end) {
   batch *x = user;
-  const int limit = way == MMCI_LIBRARY ? 0 : x->kernel->limit;
+  x->by_library = way == MMCI_LIBRARY;
+  const int limit = x->by_library ? 0 : x->kernel->limit;
   x->first = begin;
   if (limit > 0) mmci_blas_threads_limit(limit);
   mmci_share(way == MMCI_SHARED ? x->kernel->threads : 1, end - begin, multiply_chunk, x);
@@ -566,7 +598,7 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
   if (status != MMC_OK) return status;
   if (kernel->small != NULL) mmci_small_execute(kernel->small);
   if (!kernel->is_single) {
-    batch x = {queue, kernel, a, b, c, error, MMC_OK, false, 0};
+    batch x = {queue, kernel, a, b, c, error, MMC_OK, false, 0, false};
     const mmci_ways_job job = {.threads = kernel->threads,
                                .pieces = (kernel->gemm.batch + kernel->chunk - 1) / kernel->chunk,
                                .compute = multiply_chunks,
@@ -801,7 +833,7 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   if (status == MMC_OK) status = mmci_workers_provide(kernel->threads, error);
   const double serial_s = (double)gemm->batch * mmci_blas_serial_s(gemm);
   if (status == MMC_OK && kernel->threads > 1 && mmci_ways_pay(serial_s))
-    status = mmci_ways_create(!is_serial, &kernel->ways, error);
+    status = mmci_ways_create(mmci_blas_has_threads(gemm), &kernel->ways, error);
   if (status == MMC_OK && is_by_panels(kernel)) atomic_store(&has_panels, true);
   if (status == MMC_OK)
     *out = kernel;

@@ -18,6 +18,9 @@ double mmci_blas_serial_s(const mmci_gemm *gemm);
  * one. */
 bool mmci_blas_is_serial(const mmci_gemm *gemm);
 
+/* Says whether the CBLAS would compute such a product with several threads. */
+bool mmci_blas_has_threads(const mmci_gemm *gemm);
+
 /* Says whether threads that compute products of their own, with a CBLAS that is limited to one
  * thread, are faster with so many such products than its threads with one after the other. */
 bool mmci_blas_is_shared(const mmci_gemm *gemm, int64_t batch);

@@ -136,8 +136,8 @@ static void choose_calls(const mmci_group *group, int32_t s, product *out) {
                           .ldc = last ? group->ldc : tight_right.ld};
   out->by_vectors = mmci_blas_is_vectors(&out->gemm);
   if (mmci_blas_is_small(&out->gemm)) out->small = mmci_small_make(&out->gemm);
-  out->is_large = out->small.can && !mmci_blas_is_serial(&out->gemm);
   out->settles = mmci_blas_is_reproducible(&out->gemm);
+  out->is_large = mmci_blas_has_threads(&out->gemm);
   out->multiply = mmci_blas_call(&out->gemm);
   out->by_halves = out->multiply == mmci_half_small;
   if (out->multiply == NULL) out->multiply = mmci_ref_gemm;
@@ -306,7 +306,7 @@ static mmc_status expect_crowds(mmci_group_kernel *kernel, double serial_s, mmci
   const int library_threads = mmci_blas_threads();
   bool has_library = false;
   for (int32_t t = 0; t < kernel->count; t++)
-    has_library = has_library || (library_threads > 1 && kernel->products[t].is_large);
+    has_library = has_library || kernel->products[t].is_large;
   kernel->crowd =
       has_library && library_threads > kernel->threads ? library_threads : kernel->threads;
   if (kernel->crowd == 1 || !mmci_ways_pay(serial_s)) return MMC_OK;
