@@ -59,6 +59,32 @@ static void every_pattern(void **state) {
     }
 }
 
+/* Lines of every length are converted as their elements are, and nothing is behind them. */
+static void ends_of_lines(void **state) {
+  (void)state;
+  enum { MOST = 50 };
+  const mmci_half_loops *all[SETS];
+  uint64_t random = seed + 1;
+  find_loops(all);
+  for (int count = 0; count < MOST; count++)
+    for (int is_f16 = 0; is_f16 < 2; is_f16++)
+      for (int set = 0; set < SETS && all[set] != NULL; set++) {
+        uint16_t halves[MOST], back[MOST];
+        float floats[MOST];
+        for (int i = 0; i < MOST; i++) halves[i] = (uint16_t)(random_below(&random, 0x7c00) + 1);
+        memset(floats, 0xff, sizeof floats);
+        memset(back, 0xff, sizeof back);
+        (is_f16 ? all[set]->widen_f16 : all[set]->widen_bf16)(halves, count, floats);
+        for (int i = 0; i < MOST; i++) {
+          const float value = is_f16 ? mmci_f16_to_f32(halves[i]) : mmci_bf16_to_f32(halves[i]);
+          if (i < count) assert_memory_equal(&floats[i], &value, sizeof value);
+          if (i >= count) assert_true(isnan(floats[i]));
+        }
+        (is_f16 ? all[set]->round_f16 : all[set]->round_bf16)(floats, count, back);
+        for (int i = 0; i < MOST; i++) assert_int_equal(back[i], i < count ? halves[i] : 0xffff);
+      }
+}
+
 /* Returns floats around the places where rounding turns: halfway between two patterns. */
 static float turning_point(int i, bool is_f16) {
   const uint16_t half = (uint16_t)(i & 0x7fff);
@@ -176,9 +202,9 @@ static void batches(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_pattern),
-                                     cmocka_unit_test(rounding_turns), cmocka_unit_test(products),
-                                     cmocka_unit_test(batches)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_pattern), cmocka_unit_test(ends_of_lines),
+      cmocka_unit_test(rounding_turns), cmocka_unit_test(products), cmocka_unit_test(batches)};
   print_message("seed %llu\n", (unsigned long long)seed);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -352,6 +352,68 @@ static void find_loops(const mmci_integer_loops *all[3]) {
 #endif
 }
 
+/* Several products at once, with as many columns as loops are written for and more, whose operands
+ * and results have gaps: every set of loops, all layouts. Truths may be any byte but 0. */
+static void several_products(void **state) {
+  (void)state;
+  enum { MOST = 3, SIDES = 80, ROOM = MOST * 100 * 100 };
+  static uint64_t a[ROOM], b[ROOM], c[ROOM], before[ROOM];
+  const mmci_integer_loops *all[3];
+  uint64_t random = seed + 3;
+  find_loops(all);
+  for (int round = 0; round < 1500; round++) {
+    const mmc_dtype dtype = (mmc_dtype)(MMC_I8 + random_below(&random, MMC_BOOL - MMC_I8 + 1));
+    const size_t size = mmc_dtype_size(dtype);
+    const int64_t most = round % 3 == 0 ? SIDES : 12, count = 1 + random_below(&random, MOST);
+    mmci_gemm x = {.dtype = dtype,
+                   .m = 1 + random_below(&random, most),
+                   .k = 1 + random_below(&random, most),
+                   .n = 1 + random_below(&random, most),
+                   .a.trans = random_below(&random, 2),
+                   .b.trans = random_below(&random, 2),
+                   .accumulate = random_below(&random, 2)};
+    x.a.ld = (x.a.trans ? x.m : x.k) + 1 + random_below(&random, 3);
+    x.b.ld = (x.b.trans ? x.k : x.n) + 1 + random_below(&random, 3);
+    x.ldc = x.n + random_below(&random, 3);
+    const int64_t lines_a = x.a.trans ? x.k : x.m, lines_b = x.b.trans ? x.n : x.k;
+    const int64_t a_each = lines_a * x.a.ld, b_each = lines_b * x.b.ld, c_each = x.m * x.ldc + 1;
+    const mmci_integer_steps steps = {a_each * (int64_t)size, b_each * (int64_t)size,
+                                      c_each * (int64_t)size};
+    const int rare = 1 + (int)random_below(&random, 40);
+    unsigned char *bytes[] = {(unsigned char *)a, (unsigned char *)b, (unsigned char *)before};
+    for (int o = 0; o < 3; o++)
+      for (size_t i = 0; i < ROOM; i++)
+        bytes[o][i] = dtype == MMC_BOOL && random_below(&random, rare) != 0
+                          ? 0
+                          : (unsigned char)random_bits(&random);
+    for (int set = 0; set < 3; set++) {
+      if (all[set] == NULL) continue;
+      memcpy(c, before, sizeof c);
+      all[set]->multiply(&x, &steps, count, a, b, c);
+      const unsigned char *is = (unsigned char *)c, *was = (unsigned char *)before;
+      for (int64_t at = 0; at < count * c_each; at++) {
+        const int64_t p = at / c_each, i = at % c_each / x.ldc, j = at % c_each % x.ldc;
+        if (i >= x.m || j >= x.n) {
+          assert_memory_equal(is + (size_t)at * size, was + (size_t)at * size, size);
+          continue;
+        }
+        uint64_t sum = x.accumulate ? (uint64_t)read_number(dtype, was + (size_t)at * size) : 0;
+        for (int64_t l = 0; l < x.k; l++) {
+          const int64_t of_a = p * a_each + (x.a.trans ? l * x.a.ld + i : i * x.a.ld + l),
+                        of_b = p * b_each + (x.b.trans ? j * x.b.ld + l : l * x.b.ld + j);
+          sum += (uint64_t)read_number(dtype, bytes[0] + (size_t)of_a * size) *
+                 (uint64_t)read_number(dtype, bytes[1] + (size_t)of_b * size);
+        }
+        if (dtype == MMC_BOOL) sum = sum != 0;
+        if (memcmp(is + (size_t)at * size, &sum, size) != 0)
+          fail_msg("set %d dtype %d: %d x %d x %d, a%d b%d, +%d, product %d (%d, %d)", set,
+                   (int)dtype, (int)x.m, (int)x.k, (int)x.n, x.a.trans, x.b.trans, x.accumulate,
+                   (int)p, (int)i, (int)j);
+      }
+    }
+  }
+}
+
 /* Sums of so many bits are known by what is nearly as large, off by as much as may be, and by two
  * remainders. */
 static void words_say_the_sum(void **state) {
@@ -536,6 +598,7 @@ int main(void) {
 #ifdef MMCI_WITH_BLAS
       cmocka_unit_test(digits_are_those_of_the_numbers),
       cmocka_unit_test(words_say_the_sum),
+      cmocka_unit_test(several_products),
       cmocka_unit_test(tiles_wrap_around),
 #endif
       cmocka_unit_test(rules_are_refused),

@@ -87,13 +87,9 @@ static atomic_bool has_panels;
 struct mmci_kernel {
   mmci_gemm gemm;
   pieces pieces;
-  mmci_small *small;    /* what small.h computes, or NULL */
-  mmci_vectors vectors; /* what vector_loops.h computes, where by_vectors says so */
-  bool by_vectors;
-  mmci_halves halves; /* what mmci_halves_multiply() computes, where by_halves says so */
-  bool by_halves;
-  int64_t a_step, b_step; /* bytes from one operand of a batch to the next, by vectors */
-  mmci_blocks *blocks;    /* what blocks.h computes, or NULL */
+  mmci_small *small;     /* what small.h computes, or NULL */
+  mmci_several several;  /* what loops compute for several products of a batch at once */
+  mmci_blocks *blocks;   /* what blocks.h computes, or NULL */
   mmci_blas_fn multiply; /* multiplies a piece; NULL when the product is done in panels or digits */
   bool is_single;        /* one product whose operands are given by their addresses */
   int threads;           /* threads that share a batch */
@@ -156,8 +152,17 @@ static method choose_method(const mmci_gemm *gemm) {
   return has_ops ? MATRIX_MATRIX : LOOPS;
 }
 
-bool mmci_blas_is_vectors(const mmci_gemm *gemm) {
-  return choose_method(gemm) == VECTORS;
+mmci_several_kind mmci_blas_several(const mmci_gemm *gemm) {
+  switch (choose_method(gemm)) {
+    case VECTORS:
+      return MMCI_BY_VECTORS;
+    case WIDENED:
+      return MMCI_BY_HALVES;
+    case DIRECT:
+      return MMCI_BY_INTEGERS;
+    default:
+      return MMCI_ONE_BY_ONE;
+  }
 }
 
 bool mmci_blas_is_small(const mmci_gemm *gemm) {
@@ -471,18 +476,11 @@ static void multiply_chunk(void *user, int worker, int64_t piece) {
   int64_t begin = (x->first + piece) * kernel->chunk, left = kernel->gemm.batch - begin;
   int64_t end = left < kernel->chunk ? kernel->gemm.batch : begin + kernel->chunk;
   mmci_error error;
-  if (kernel->by_vectors) {
-    const mmci_vectors *vectors = &kernel->vectors;
-    mmci_vectors_multiply(vectors, end - begin, mmci_address(x->a, begin * kernel->a_step),
-                          mmci_address(x->b, begin * kernel->b_step),
-                          mmci_address(x->c, begin * vectors->c_step));
-    return;
-  }
-  if (kernel->by_halves) {
-    const mmci_halves *halves = &kernel->halves;
-    mmci_halves_multiply(halves, end - begin, mmci_address(x->a, begin * halves->a_step),
-                         mmci_address(x->b, begin * halves->b_step),
-                         mmci_address(x->c, begin * halves->c_step));
+  if (kernel->several.kind != MMCI_ONE_BY_ONE) {
+    const mmci_several *several = &kernel->several;
+    mmci_several_multiply(several, end - begin, mmci_address(x->a, begin * several->a_step),
+                          mmci_address(x->b, begin * several->b_step),
+                          mmci_address(x->c, begin * several->c_step));
     return;
   }
   for (int64_t i = begin; i < end; i++) {
@@ -792,21 +790,11 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
     status = prepare_blocks(kernel, error);
   const bool is_gathered = gemm->a.gathered || gemm->b.gathered;
   kernel->is_single = kernel->gemm.batch == 1 && !is_gathered;
-  if (gemm->variant == 0 && choose_method(gemm) == VECTORS && !is_gathered) {
+  if (gemm->variant == 0 && !is_gathered) {
     const int64_t size = (int64_t)mmc_dtype_size(gemm->dtype);
-    kernel->by_vectors = true;
-    kernel->a_step = gemm->a.stride * size;
-    kernel->b_step = gemm->b.stride * size;
-    kernel->vectors =
-        mmci_vectors_make(&kernel->gemm, kernel->a_step, kernel->b_step, gemm->c_stride * size);
-  }
-  if (choose_method(gemm) == WIDENED && !is_gathered) {
-    const int64_t size = (int64_t)mmc_dtype_size(gemm->dtype);
-    kernel->by_halves = true;
-    kernel->halves = (mmci_halves){.gemm = kernel->gemm,
-                                   .a_step = gemm->a.stride * size,
-                                   .b_step = gemm->b.stride * size,
-                                   .c_step = gemm->c_stride * size};
+    kernel->several =
+        mmci_several_make(mmci_blas_several(gemm), &kernel->gemm, gemm->a.stride * size,
+                          gemm->b.stride * size, gemm->c_stride * size);
   }
   const bool is_serial = mmci_blas_is_serial(gemm);
   const bool is_shared =

@@ -2,6 +2,7 @@
 #ifndef MMCI_BLAS_H
 #define MMCI_BLAS_H
 
+#include "device/blas/several.h"
 #include "device/device.h"
 
 typedef void (*mmci_blas_fn)(const mmci_gemm *gemm, const void *a, const void *b, void *c);
@@ -32,8 +33,8 @@ bool mmci_blas_is_in_pieces(const mmci_gemm *gemm);
  * anyway. */
 bool mmci_blas_is_reproducible(const mmci_gemm *gemm);
 
-/* Says whether a product is computed by vector_loops.h. */
-bool mmci_blas_is_vectors(const mmci_gemm *gemm);
+/* Returns the loops that compute several such products. */
+mmci_several_kind mmci_blas_several(const mmci_gemm *gemm);
 
 /* Says whether a product within a group is better done by small.h than by mmci_blas_call(). */
 bool mmci_blas_is_small(const mmci_gemm *gemm);

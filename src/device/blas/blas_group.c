@@ -17,13 +17,10 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "device/blas/blas.h"
-#include "device/blas/half_gemm.h"
-#include "device/blas/integer_gemm.h"
 #include "device/blas/ordered.h"
 #include "device/blas/phases.h"
 #include "device/blas/small.h"
 #include "device/blas/threads.h"
-#include "device/blas/vector_loops.h"
 #include "device/blas/ways.h"
 #include "device/blas/workers.h"
 #include "device/host.h"
@@ -52,13 +49,10 @@ typedef struct product {
   place a, b, c;
   mmci_small small; /* used where it can be; it packs at the beginning of OWN */
   mmci_blas_fn multiply;
-  mmci_vectors vectors; /* used where by_vectors says so */
-  bool by_vectors;
-  mmci_halves halves; /* used where by_halves says so */
-  bool by_halves;
-  bool is_large; /* whether threads of a CBLAS may compute it */
-  bool settles;  /* what small computes is settled, where it is the result, as it is
-                    reproducible */
+  mmci_several several; /* used where it is of a kind */
+  bool is_large;        /* whether threads of a CBLAS may compute it */
+  bool settles;         /* what small computes is settled, where it is the result, as it is
+                           reproducible */
 } product;
 
 struct mmci_group_kernel {
@@ -134,18 +128,17 @@ static void choose_calls(const mmci_group *group, int32_t s, product *out) {
                           .a = x->left < group->n ? group->forms[x->left] : tight_left,
                           .b = x->right < group->n ? group->forms[x->right] : tight_right,
                           .ldc = last ? group->ldc : tight_right.ld};
-  out->by_vectors = mmci_blas_is_vectors(&out->gemm);
   if (mmci_blas_is_small(&out->gemm)) out->small = mmci_small_make(&out->gemm);
   out->settles = mmci_blas_is_reproducible(&out->gemm);
   out->is_large = mmci_blas_has_threads(&out->gemm);
   out->multiply = mmci_blas_call(&out->gemm);
-  out->by_halves = out->multiply == mmci_half_small;
+  out->several.kind = mmci_blas_several(&out->gemm);
   if (out->multiply == NULL) out->multiply = mmci_ref_gemm;
 }
 
 /* Says whether several threads may compute this product at a time, each its own, and are to. */
 static bool is_shared(const product *x, int64_t batch) {
-  return x->small.can || x->by_vectors || x->by_halves || x->multiply == mmci_ref_gemm ||
+  return x->small.can || x->several.kind != MMCI_ONE_BY_ONE || x->multiply == mmci_ref_gemm ||
          x->multiply == mmci_ordered_small || mmci_blas_is_serial(&x->gemm) ||
          mmci_blas_is_shared(&x->gemm, batch);
 }
@@ -223,8 +216,7 @@ static void give_places(mmci_group_kernel *kernel, places *p) {
     x->a = place_of(kernel, p, group->products[s].left);
     x->b = place_of(kernel, p, group->products[s].right);
     x->c = p->results[s];
-    if (x->by_vectors) x->vectors = mmci_vectors_make(&x->gemm, x->a.step, x->b.step, x->c.step);
-    if (x->by_halves) x->halves = (mmci_halves){x->gemm, x->a.step, x->b.step, x->c.step};
+    x->several = mmci_several_make(x->several.kind, &x->gemm, x->a.step, x->b.step, x->c.step);
   }
 }
 
@@ -323,7 +315,7 @@ static mmc_status share_out(mmci_group_kernel *kernel, const mmci_group *group, 
     product x = {0};
     choose_calls(group, s, &x);
     shared = shared && is_shared(&x, group->batch);
-    kernel->calls_blas = kernel->calls_blas || !(x.small.can || x.by_vectors || x.by_halves);
+    kernel->calls_blas = kernel->calls_blas || !(x.small.can || x.several.kind != MMCI_ONE_BY_ONE);
     seconds[s] = mmci_blas_serial_s(&x.gemm);
     all_s += seconds[s];
   }
@@ -400,12 +392,8 @@ static void multiply_product(const product *x, int64_t chains, bool by_library,
              *b = mmci_address(bases[x->b.base], x->b.offset);
   char *c = mmci_address(bases[x->c.base], x->c.offset);
   const bool is_small = x->small.can && !(by_library && x->is_large);
-  if (x->by_vectors) {
-    mmci_vectors_multiply(&x->vectors, chains, a, b, c);
-    return;
-  }
-  if (x->by_halves) {
-    mmci_halves_multiply(&x->halves, chains, a, b, c);
+  if (x->several.kind != MMCI_ONE_BY_ONE) {
+    mmci_several_multiply(&x->several, chains, a, b, c);
     return;
   }
   if (by_library) mmci_xsmm_leave();

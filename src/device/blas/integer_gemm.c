@@ -20,7 +20,8 @@ enum { SIDE = 1024 };
 
 /* Products with fewer multiplications, or a side of so few elements, are done directly; modulo a
  * number, which is slow, those with still fewer. */
-static const double direct_mkn = 40 * 40 * 40, direct_residues_mkn = 10 * 10 * 10;
+static const double direct_mkn = 40 * 40 * 40, direct_truths_mkn = 1 << 30,
+                    direct_residues_mkn = 10 * 10 * 10;
 enum { DIRECT_SIDE = 4 };
 
 /* How integers of both operands are split: into digits, or into words. */
@@ -590,10 +591,18 @@ mmc_status mmci_integer_gemm(const mmci_gemm *gemm, const void *a, const void *b
 bool mmci_integer_is_direct(const mmci_gemm *gemm) {
   if (gemm->rule.checked) return false;
   if (gemm->rule.modulus != 0) return mmci_gemm_mkn(gemm) <= direct_residues_mkn;
+  if (gemm->dtype == MMC_BOOL) return mmci_gemm_mkn(gemm) <= direct_truths_mkn;
   int64_t side = gemm->m < gemm->n ? gemm->m : gemm->n;
   return side <= DIRECT_SIDE || mmci_gemm_mkn(gemm) <= direct_mkn;
 }
 
+void mmci_integers_multiply(const mmci_integers *x, int64_t count, const void *a, const void *b,
+                            void *c) {
+  const mmci_integer_steps steps = {x->a_step, x->b_step, x->c_step};
+  mmci_integer_loops_here()->multiply(&x->gemm, &steps, count, a, b, c);
+}
+
 void mmci_integer_direct(const mmci_gemm *gemm, const void *a, const void *b, void *c) {
-  mmci_integer_loops_here()->multiply(gemm, a, b, c);
+  const mmci_integers one = {.gemm = *gemm};
+  mmci_integers_multiply(&one, 1, a, b, c);
 }

@@ -42,7 +42,15 @@ typedef struct mmci_integer_room {
  * without a rule, has a vector; it is not checked. */
 bool mmci_integer_is_direct(const mmci_gemm *gemm);
 
-/* Does such a product. */
+/* Several products that are direct, whose matrices are so many bytes apart. */
+typedef struct mmci_integers {
+  mmci_gemm gemm;
+  int64_t a_step, b_step, c_step;
+} mmci_integers;
+
+/* Does so many of them, or one. */
+void mmci_integers_multiply(const mmci_integers *x, int64_t count, const void *a, const void *b,
+                            void *c);
 void mmci_integer_direct(const mmci_gemm *gemm, const void *a, const void *b, void *c);
 
 /* Multiplies by several products of words or by the CBLAS, for any sizes above 0. Threads are those

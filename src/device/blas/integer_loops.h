@@ -37,6 +37,11 @@ typedef struct mmci_integer_join {
   const int64_t *sums[MMCI_DIGIT_CLASSES];
 } mmci_integer_join;
 
+/* Bytes from one product's matrix to the next one's. */
+typedef struct mmci_integer_steps {
+  int64_t a, b, c;
+} mmci_integer_steps;
+
 typedef struct mmci_integer_loops {
   /* Returns the greatest absolute value of count elements. */
   uint64_t (*magnitude)(mmc_dtype dtype, const void *data, int64_t count);
@@ -55,8 +60,9 @@ typedef struct mmci_integer_loops {
   /* Writes count elements from index on of the sums. Returns false when one exceeds the dtype that
    * the rule has checked. */
   bool (*join)(const mmci_integer_join *how, int64_t index, int64_t count, void *out);
-  /* Multiplies one product, without a rule or modulo a number. */
-  void (*multiply)(const mmci_gemm *gemm, const void *a, const void *b, void *c);
+  /* Computes count products, without a rule or modulo a number. */
+  void (*multiply)(const mmci_gemm *gemm, const mmci_integer_steps *steps, int64_t count,
+                   const void *a, const void *b, void *c);
 } mmci_integer_loops;
 
 /* Those of this processor. */

@@ -7,6 +7,8 @@
 #include "base/wide.h"
 #include "device/blas/integer_loops.h"
 
+#define INLINE static inline __attribute__((always_inline))
+
 /* So many elements at a time go through 64 bits. */
 enum { CHUNK = 256 };
 
@@ -386,22 +388,129 @@ PRODUCT(u16, uint16_t, unsigned)
 PRODUCT(u32, uint32_t, uint32_t)
 PRODUCT(u64, uint64_t, uint64_t)
 
-static void multiply_bool(const mmci_gemm *x, const uint8_t *a, const uint8_t *b, uint8_t *c) {
+/* Of truths, a line of B is a word of bits, WORD columns at a time. Of its terms few at first, as
+ * these may make all of C true, then PACKED at a time. */
+enum { WORD = 64, FIRST_PACKED = 32, PACKED = 256, BYTES = 8 };
+
+/* Returns the bits of eight truths, of which any byte but 0 is one. */
+INLINE uint64_t bits_of(const uint8_t *from) {
+  const uint64_t low = UINT64_C(0x7f7f7f7f7f7f7f7f);
+  uint64_t x;
+  memcpy(&x, from, sizeof x);
+  x = ((((x & low) + low) | x) & ~low) >> 7;
+  return x * UINT64_C(0x0102040810204080) >> 56;
+}
+
+static uint64_t pack_line(const uint8_t *from, int64_t beside, int64_t count) {
+  uint64_t bits = 0;
+  int64_t j = 0;
+  for (; beside == 1 && j + BYTES <= count; j += BYTES) bits |= bits_of(from + j) << j;
+  for (; j < count; j++) bits |= (uint64_t)(from[j * beside] != 0) << j;
+  return bits;
+}
+
+static void unpack_line(uint64_t bits, int64_t count, uint8_t *to) {
+  for (int64_t j = 0; j < count; j++) to[j] = bits >> j & 1;
+}
+
+/* Adds so many terms to as many columns of C; returns whether all of these are true. */
+static bool add_truths(const mmci_gemm *x, int64_t terms, int64_t columns, bool is_first,
+                       const uint8_t *a, const uint64_t *lines, uint8_t *c) {
   const int64_t down = x->a.trans ? 1 : x->a.ld, along = x->a.trans ? x->a.ld : 1;
+  const uint64_t all = columns < WORD ? (UINT64_C(1) << columns) - 1 : ~UINT64_C(0);
+  uint64_t common = all;
+  for (int64_t i = 0; i < x->m; i++, a += down, c += x->ldc) {
+    uint64_t bits = is_first ? 0 : pack_line(c, 1, columns);
+    for (int64_t l = 0; l < terms && bits != all; l++) bits |= a[l * along] != 0 ? lines[l] : 0;
+    unpack_line(bits, columns, c);
+    common &= bits;
+  }
+  return common == all;
+}
+
+static void multiply_truth(const mmci_gemm *x, const void *left, const void *right, void *result) {
+  const uint8_t *a = left, *b = right;
+  uint8_t *c = result;
+  const int64_t along = x->a.trans ? x->a.ld : 1;
   const int64_t below = x->b.trans ? 1 : x->b.ld, beside = x->b.trans ? x->b.ld : 1;
-  for (int64_t i = 0; i < x->m; i++) {
-    uint8_t *to = c + i * x->ldc;
-    for (int64_t j = 0; j < x->n; j++) to[j] = x->accumulate && to[j] != 0;
-    for (int64_t l = 0; l < x->k; l++) {
-      const uint8_t *row = b + l * below;
-      if (a[i * down + l * along] == 0) continue;
-      if (beside == 1)
-        for (int64_t j = 0; j < x->n; j++) to[j] |= row[j] != 0;
-      else
-        for (int64_t j = 0; j < x->n; j++) to[j] |= row[j * beside] != 0;
+  uint64_t lines[PACKED];
+  for (int64_t j = 0; j < x->n; j += WORD) {
+    const int64_t columns = least_of(x->n - j, WORD);
+    bool is_first = !x->accumulate, all = false;
+    for (int64_t l = 0, terms = FIRST_PACKED; (l < x->k && !all) || is_first; l += terms) {
+      if (l > 0) terms = PACKED;
+      const int64_t here = least_of(x->k - l, terms);
+      for (int64_t t = 0; t < here; t++)
+        lines[t] = pack_line(b + (l + t) * below + j * beside, beside, columns);
+      all = add_truths(x, here, columns, is_first, a + l * along, lines, c + j);
+      is_first = false;
     }
   }
 }
+
+/* Defines products with few columns, whose sums stay in registers. */
+enum { FEW = 8 };
+#define FEW_COLUMNS(suffix, type, wide, RESULT)                                                    \
+  INLINE void few_##suffix(const int n, const mmci_gemm *x, const mmci_integer_steps *steps,       \
+                           int64_t count, const char *a, const char *b, char *c) {                 \
+    const int64_t down = x->a.trans ? 1 : x->a.ld, along = x->a.trans ? x->a.ld : 1;               \
+    const int64_t below = x->b.trans ? 1 : x->b.ld, beside = x->b.trans ? x->b.ld : 1;             \
+    for (int64_t p = 0; p < count; p++, a += steps->a, b += steps->b, c += steps->c)               \
+      for (int64_t i = 0; i < x->m; i++) {                                                         \
+        const type *row = (const type *)(const void *)a + i * down;                                \
+        const type *right = (const type *)(const void *)b;                                         \
+        type *to = (type *)(void *)c + i * x->ldc;                                                 \
+        wide sums[FEW];                                                                            \
+        for (int j = 0; j < n; j++) sums[j] = x->accumulate ? to[j] : 0;                           \
+        for (int64_t l = 0; l < x->k; l++, right += below) {                                       \
+          const wide left = row[l * along];                                                        \
+          for (int j = 0; j < n; j++) sums[j] += left * right[j * beside];                         \
+        }                                                                                          \
+        for (int j = 0; j < n; j++) to[j] = (type)RESULT(sums[j]);                                 \
+      }                                                                                            \
+  }                                                                                                \
+  static void several_##suffix(const mmci_gemm *x, const mmci_integer_steps *steps, int64_t count, \
+                               const char *a, const char *b, char *c) {                            \
+    switch (x->n) {                                                                                \
+      case 1:                                                                                      \
+        few_##suffix(1, x, steps, count, a, b, c);                                                 \
+        return;                                                                                    \
+      case 2:                                                                                      \
+        few_##suffix(2, x, steps, count, a, b, c);                                                 \
+        return;                                                                                    \
+      case 3:                                                                                      \
+        few_##suffix(3, x, steps, count, a, b, c);                                                 \
+        return;                                                                                    \
+      case 4:                                                                                      \
+        few_##suffix(4, x, steps, count, a, b, c);                                                 \
+        return;                                                                                    \
+      case 5:                                                                                      \
+        few_##suffix(5, x, steps, count, a, b, c);                                                 \
+        return;                                                                                    \
+      case 6:                                                                                      \
+        few_##suffix(6, x, steps, count, a, b, c);                                                 \
+        return;                                                                                    \
+      case 7:                                                                                      \
+        few_##suffix(7, x, steps, count, a, b, c);                                                 \
+        return;                                                                                    \
+      case FEW:                                                                                    \
+        few_##suffix(FEW, x, steps, count, a, b, c);                                               \
+        return;                                                                                    \
+      default:                                                                                     \
+        for (int64_t p = 0; p < count; p++, a += steps->a, b += steps->b, c += steps->c)           \
+          multiply_##suffix(x, a, b, c);                                                           \
+    }                                                                                              \
+  }
+
+/* A sum of products of bytes is 0 where no product is true; 64 bits hold it. */
+#define SUM(x) (x)
+#define TRUTH(x) ((x) != 0)
+
+FEW_COLUMNS(u8, uint8_t, unsigned, SUM)
+FEW_COLUMNS(u16, uint16_t, unsigned, SUM)
+FEW_COLUMNS(u32, uint32_t, uint32_t, SUM)
+FEW_COLUMNS(u64, uint64_t, uint64_t, SUM)
+FEW_COLUMNS(truth, uint8_t, uint64_t, TRUTH)
 
 /* Parts of the operands as residues, and of the sums, high * 2^64 + low. */
 enum { RESIDUES = 32, RESIDUE_ROWS = 8 };
@@ -461,28 +570,38 @@ static void multiply_part(const mmci_gemm *x, int64_t i, int64_t j, const void *
   }
 }
 
-static void multiply(const mmci_gemm *gemm, const void *a, const void *b, void *c) {
-  if (gemm->rule.modulus != 0) {
-    for (int64_t j = 0; j < gemm->n; j += RESIDUES)
-      for (int64_t i = 0; i < gemm->m; i += RESIDUE_ROWS) multiply_part(gemm, i, j, a, b, c);
+static void multiply_by_residues(const mmci_gemm *gemm, const void *a, const void *b, void *c) {
+  for (int64_t j = 0; j < gemm->n; j += RESIDUES)
+    for (int64_t i = 0; i < gemm->m; i += RESIDUE_ROWS) multiply_part(gemm, i, j, a, b, c);
+}
+
+static void multiply(const mmci_gemm *gemm, const mmci_integer_steps *steps, int64_t count,
+                     const void *left, const void *right, void *result) {
+  const char *a = left, *b = right;
+  char *c = result;
+  /* Of long sums of truths few terms make most true. */
+  const bool has_modulus = gemm->rule.modulus != 0, is_bool = gemm->dtype == MMC_BOOL;
+  if (has_modulus || (is_bool && gemm->k > FIRST_PACKED)) {
+    for (int64_t p = 0; p < count; p++, a += steps->a, b += steps->b, c += steps->c)
+      (has_modulus ? multiply_by_residues : multiply_truth)(gemm, a, b, c);
     return;
   }
-  if (gemm->dtype == MMC_BOOL) {
-    multiply_bool(gemm, a, b, c);
+  if (is_bool) {
+    several_truth(gemm, steps, count, a, b, c);
     return;
   }
   switch (mmc_dtype_size(gemm->dtype)) {
     case 1:
-      multiply_u8(gemm, a, b, c);
+      several_u8(gemm, steps, count, a, b, c);
       break;
     case 2:
-      multiply_u16(gemm, a, b, c);
+      several_u16(gemm, steps, count, a, b, c);
       break;
     case 4:
-      multiply_u32(gemm, a, b, c);
+      several_u32(gemm, steps, count, a, b, c);
       break;
     default:
-      multiply_u64(gemm, a, b, c);
+      several_u64(gemm, steps, count, a, b, c);
       break;
   }
 }
