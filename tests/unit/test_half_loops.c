@@ -201,10 +201,59 @@ static void batches(void **state) {
   }
 }
 
+/* Many very small products that follow each other, some with one factor for all of them, are their
+ * sums rounded once, and nothing behind the last is written. */
+static void many_small_ones(void **state) {
+  (void)state;
+  enum { MOST = 9, COUNT = 700, GUARD = 16, ROOM = COUNT * MOST * MOST };
+  static uint16_t a[ROOM], b[ROOM], c[ROOM + GUARD];
+  uint64_t random = seed + 2;
+  for (int round = 0; round < 60; round++) {
+    const int64_t m = 1 + random_below(&random, MOST), k = 1 + random_below(&random, MOST),
+                  n = round % 3 == 0 ? 1 : 1 + random_below(&random, MOST), count = COUNT - round;
+    const bool is_f16 = round % 2 == 0;
+    const mmci_halves x = {.gemm = {.dtype = is_f16 ? MMC_F16 : MMC_BF16,
+                                    .m = m,
+                                    .k = k,
+                                    .n = n,
+                                    .a.ld = k,
+                                    .b.ld = n,
+                                    .ldc = n},
+                           .a_step = round % 5 == 1 ? 0 : m * k * 2,
+                           .b_step = round % 5 == 2 ? 0 : k * n * 2,
+                           .c_step = m * n * 2};
+    for (int i = 0; i < ROOM; i++) {
+      const double values[] = {random_unit(&random), random_unit(&random)};
+      a[i] = is_f16 ? mmci_f16_round(values[0]) : mmci_bf16_round(values[0]);
+      b[i] = is_f16 ? mmci_f16_round(values[1]) : mmci_bf16_round(values[1]);
+    }
+    memset(c, 0xff, sizeof c);
+    mmci_halves_multiply(&x, count, a, b, c);
+    for (int64_t at = 0; at < count * m * n; at++) {
+      const int64_t p = at / (m * n), i = at / n % m, j = at % n;
+      double sum = 0, size = 0;
+      for (int64_t l = 0; l < k; l++) {
+        const uint16_t left = a[p * x.a_step / 2 + i * k + l],
+                       right = b[p * x.b_step / 2 + l * n + j];
+        const double term = is_f16 ? (double)mmci_f16_to_f32(left) * mmci_f16_to_f32(right)
+                                   : (double)mmci_bf16_to_f32(left) * mmci_bf16_to_f32(right);
+        sum += term;
+        size += fabs(term);
+      }
+      const double got = is_f16 ? mmci_f16_to_f32(c[at]) : mmci_bf16_to_f32(c[at]);
+      const double tolerance =
+          (double)k * size * 0x1p-23 + fabs(sum) * (is_f16 ? 0x1p-11 : 0x1p-8) + 0x1p-25;
+      assert_true(fabs(got - sum) <= tolerance);
+    }
+    for (int i = 0; i < GUARD; i++) assert_int_equal(c[count * m * n + i], 0xffff);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_pattern), cmocka_unit_test(ends_of_lines),
-      cmocka_unit_test(rounding_turns), cmocka_unit_test(products), cmocka_unit_test(batches)};
+      cmocka_unit_test(every_pattern),  cmocka_unit_test(ends_of_lines),
+      cmocka_unit_test(rounding_turns), cmocka_unit_test(products),
+      cmocka_unit_test(batches),        cmocka_unit_test(many_small_ones)};
   print_message("seed %llu\n", (unsigned long long)seed);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

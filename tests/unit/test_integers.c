@@ -361,7 +361,7 @@ static void several_products(void **state) {
   const mmci_integer_loops *all[3];
   uint64_t random = seed + 3;
   find_loops(all);
-  for (int round = 0; round < 1500; round++) {
+  for (int round = 0; round < 500; round++) {
     const mmc_dtype dtype = (mmc_dtype)(MMC_I8 + random_below(&random, MMC_BOOL - MMC_I8 + 1));
     const size_t size = mmc_dtype_size(dtype);
     const int64_t most = round % 3 == 0 ? SIDES : 12, count = 1 + random_below(&random, MOST);

@@ -90,8 +90,53 @@ static void widen_right(const mmci_gemm *gemm, const uint16_t *b, int64_t line, 
   }
 }
 
+/* Numbers of each matrix that are in f32 at a time, and multiplications of a product that is worth
+ * it, or terms of one with a vector. */
+enum { FEW_NUMBERS = 2048, FEW_MULTIPLICATIONS = 512, FEW_TERMS = 64 };
+
+/* Says whether products are so small, and their matrices follow each other or are one for all, that
+ * several are widened and rounded at once. */
+static bool are_few(const mmci_halves *x) {
+  const mmci_gemm *gemm = &x->gemm;
+  const int64_t size = (int64_t)sizeof(uint16_t), m = gemm->m, k = gemm->k, n = gemm->n;
+  const bool a_is_dense = !gemm->a.trans && (gemm->a.ld == k || m == 1) &&
+                          (x->a_step == m * k * size || x->a_step == 0),
+             b_is_dense = !gemm->b.trans && (gemm->b.ld == n || k == 1) &&
+                          (x->b_step == k * n * size || x->b_step == 0),
+             c_is_dense = (gemm->ldc == n || m == 1) && x->c_step == m * n * size;
+  return a_is_dense && b_is_dense && c_is_dense && !gemm->accumulate && m * k <= FEW_NUMBERS &&
+         k * n <= FEW_NUMBERS && m * n <= FEW_NUMBERS &&
+         (m * k * n <= FEW_MULTIPLICATIONS || (n == 1 && k <= FEW_TERMS));
+}
+
+static void multiply_few(const mmci_halves *x, int64_t count, const void *a, const void *b,
+                         void *c) {
+  const mmci_gemm *gemm = &x->gemm;
+  const int64_t of_a = gemm->m * gemm->k, of_b = gemm->k * gemm->n, of_c = gemm->m * gemm->n;
+  const int64_t largest = of_a > of_b ? (of_a > of_c ? of_a : of_c) : of_b > of_c ? of_b : of_c;
+  const int64_t a_step = x->a_step != 0 ? of_a : 0, b_step = x->b_step != 0 ? of_b : 0;
+  const int64_t each = FEW_NUMBERS / largest;
+  float left[FEW_NUMBERS], right[FEW_NUMBERS], sums[FEW_NUMBERS];
+  for (int64_t i = 0; i < count; i += each) {
+    const int64_t here = count - i < each ? count - i : each;
+    if (i == 0 || a_step != 0)
+      widen(gemm->dtype, mmci_address(a, i * x->a_step), of_a, a_step != 0 ? here : 1, of_a, left,
+            of_a);
+    if (i == 0 || b_step != 0)
+      widen(gemm->dtype, mmci_address(b, i * x->b_step), of_b, b_step != 0 ? here : 1, of_b, right,
+            of_b);
+    mmci_half_loops_here()->multiply_few(gemm->m, gemm->k, gemm->n, here, left, a_step, right,
+                                         b_step, sums);
+    round_off(gemm->dtype, sums, of_c, here, of_c, mmci_address(c, i * x->c_step), of_c);
+  }
+}
+
 void mmci_halves_multiply(const mmci_halves *x, int64_t count, const void *a, const void *b,
                           void *c) {
+  if (count > 1 && are_few(x)) {
+    multiply_few(x, count, a, b, c);
+    return;
+  }
   const mmci_gemm *gemm = &x->gemm;
   const mmci_half_loops *loops = mmci_half_loops_here();
   float left[FEW_ROWS * MMCI_HALF_SMALL], right[MMCI_HALF_SMALL * MMCI_HALF_SMALL],

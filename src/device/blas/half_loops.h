@@ -26,6 +26,10 @@ typedef struct mmci_half_loops {
   void (*round_f16)(const float *from, int64_t count, uint16_t *to);
   void (*round_bf16)(const float *from, int64_t count, uint16_t *to);
   void (*multiply)(const mmci_half_tiles *x);
+  /* Computes count products of floats without gaps, m x k by k x n, whose matrices are so many
+   * floats apart. */
+  void (*multiply_few)(int64_t m, int64_t k, int64_t n, int64_t count, const float *a,
+                       int64_t a_step, const float *b, int64_t b_step, float *c);
 } mmci_half_loops;
 
 /* Those of this processor. */

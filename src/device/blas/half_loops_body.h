@@ -91,4 +91,32 @@ static void multiply(const mmci_half_tiles *x) {
   for (; column < x->line; column += VECTOR) multiply_columns(1, x, column);
 }
 
-const mmci_half_loops LOOPS = {widen_f16, widen_bf16, round_f16, round_bf16, multiply};
+/* Computes products with so many columns. */
+INLINE void multiply_columns_of_few(const int64_t n, int64_t m, int64_t k, int64_t count,
+                                    const float *a, int64_t a_step, const float *b, int64_t b_step,
+                                    float *c) {
+  for (int64_t p = 0; p < count; p++, a += a_step, b += b_step)
+    for (int64_t i = 0; i < m; i++, c += n)
+      for (int64_t j = 0; j < n; j++) {
+        float sum = 0;
+        for (int64_t l = 0; l < k; l++) sum += a[i * k + l] * b[l * n + j];
+        c[j] = sum;
+      }
+}
+
+static void multiply_few(int64_t m, int64_t k, int64_t n, int64_t count, const float *a,
+                         int64_t a_step, const float *b, int64_t b_step, float *c) {
+  if (n == 1)
+    multiply_columns_of_few(1, m, k, count, a, a_step, b, b_step, c);
+  else if (n == 2)
+    multiply_columns_of_few(2, m, k, count, a, a_step, b, b_step, c);
+  else if (n == 3)
+    multiply_columns_of_few(3, m, k, count, a, a_step, b, b_step, c);
+  else if (n == 4)
+    multiply_columns_of_few(4, m, k, count, a, a_step, b, b_step, c);
+  else
+    multiply_columns_of_few(n, m, k, count, a, a_step, b, b_step, c);
+}
+
+const mmci_half_loops LOOPS = {widen_f16,  widen_bf16, round_f16,
+                               round_bf16, multiply,   multiply_few};
