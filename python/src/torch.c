@@ -279,28 +279,6 @@ static int multiply_in_order(chain *c, PyObject **out) {
   return *out != NULL ? 1 : no_result();
 }
 
-/* Whether it is one product on the CPU that takes less time than to make a result as we do. Of a
- * row and a matrix PyTorch makes a transposed one first. */
-static bool is_tiny(const chain *c) {
-  if (c->n != 2 || c->has_stacks || c->is_on_gpu || (c->is_row && !c->is_column)) return false;
-  const bool is_real = c->dtype != MMC_C64 && c->dtype != MMC_C128 && c->dtype <= MMC_BF16;
-  return c->dims[0] * c->dims[1] * c->dims[2] <= (is_real ? MOST_TINY_REAL : MOST_TINY);
-}
-
-/* Multiplies the factors, which the sequence held; returns as mmcp_torch_multiply(). */
-static int multiply_chain(chain *c, PyObject *sequence, PyObject **out) {
-  int done = c->n == 2 ? read_dims(c) : is_recorded(c);
-  if (done != 1) return done;
-  if (is_tiny(c)) return multiply_in_order(c, out);
-  done = c->n == 2 ? is_recorded(c) : read_dims(c);
-  if (done != 1 || c->dtype > (c->is_on_gpu ? MMC_BF16 : MMC_C128)) return done < 0 ? -1 : 0;
-  if (is_for_multi_dot(c)) return call_multi_dot(sequence, out);
-  if (is_for_us(c) && (c->is_on_gpu || !c->has_stacks) && are_alike(c)) return call_by_us(c, out);
-  if (c->n > MOST_STACKS) return 0;
-  if (c->n > MOST_BY_MM && !c->has_stacks && !c->is_on_gpu) return call_multi_dot(sequence, out);
-  return multiply_in_order(c, out);
-}
-
 /* ---- large products on the CPU ----------------------------------------------------------------
  */
 
@@ -323,6 +301,37 @@ static double least_for_torch(mmc_dtype dtype) {
 
 /* From so many multiplications on ours can be stopped within a product, and take no longer. */
 static const double most_for_torch = 1e10;
+
+/* Whether it is one product on the CPU that PyTorch is to multiply: a large one, or one that takes
+ * less time than to make a result as we do. Of a row and a matrix PyTorch makes a transposed one
+ * first. */
+static bool is_one_for_torch(const chain *c) {
+  if (c->n != 2 || c->is_on_gpu || (c->is_row && !c->is_column)) return false;
+  const bool is_real = c->dtype != MMC_C64 && c->dtype != MMC_C128 && c->dtype <= MMC_BF16;
+  const double each = (double)c->dims[0] * (double)c->dims[1] * (double)c->dims[2],
+               all = each * (c->has_stacks ? fmax(c->counts[0], c->counts[1]) : 1),
+               least = least_for_torch(c->dtype);
+  if (!c->has_stacks && each <= (is_real ? MOST_TINY_REAL : MOST_TINY)) return true;
+  return !c->is_row && !c->is_column && least > 0 && all <= most_for_torch &&
+         (c->dtype == MMC_BF16 ? all : each) >= least;
+}
+
+/* Multiplies the factors, which the sequence held; returns as mmcp_torch_multiply(). */
+static int multiply_chain(chain *c, PyObject *sequence, PyObject **out) {
+  int done = c->n == 2 ? read_dims(c) : is_recorded(c);
+  if (done != 1) return done;
+  if (is_one_for_torch(c)) return multiply_in_order(c, out);
+  done = c->n == 2 ? is_recorded(c) : read_dims(c);
+  if (done != 1 || c->dtype > (c->is_on_gpu ? MMC_BF16 : MMC_C128)) return done < 0 ? -1 : 0;
+  if (is_for_multi_dot(c)) return call_multi_dot(sequence, out);
+  if (is_for_us(c) && (c->is_on_gpu || !c->has_stacks) && are_alike(c)) return call_by_us(c, out);
+  if (c->n > MOST_STACKS) return 0;
+  if (c->n > MOST_BY_MM && !c->has_stacks && !c->is_on_gpu) return call_multi_dot(sequence, out);
+  return multiply_in_order(c, out);
+}
+
+/* ---- several large products on the CPU ---------------------------------------------------------
+ */
 
 /* Whether the items are tensors of the dtype in which they are multiplied. */
 static bool are_tensors_of(const mmcp_call *c, PyObject *const *items) {
