@@ -60,8 +60,14 @@ bool mmci_small_can(const mmci_gemm *gemm) {
   return mmci_xsmm_can(&real);
 }
 
+/* Says whether lines of C end with a vector of AVX-512 that is filled up to a quarter. */
+static bool ends_with_little(const mmci_gemm *gemm) {
+  const int64_t lanes = 64 / (int64_t)mmc_dtype_size(gemm->dtype), rest = gemm->n % lanes;
+  return !mmci_dtype_is_complex(gemm->dtype) && gemm->n > 32 && rest > 0 && rest <= lanes / 4;
+}
+
 bool mmci_small_pays(const mmci_gemm *gemm) {
-  if (!mmci_small_can(gemm) || !within(gemm, SMALL)) return false;
+  if (!mmci_small_can(gemm) || !within(gemm, SMALL) || ends_with_little(gemm)) return false;
   return real_product(gemm).n > NARROW || gemm->m * gemm->k <= FEW;
 }
 
