@@ -151,11 +151,11 @@ static void write_tiles(char *to, const char *from, const axis *line, const axis
   }
 }
 
-/* Writes what the axes span. The first one is the line, or where another one is nearer together in
- * the array they are the sides of tiles. */
+/* Writes what the axes span. The first one is the line, or where it is short the longest one, and
+ * then, or where another one is nearer together in the array, both are the sides of tiles. */
 static void write_axes(char *to, const char *from, axis *axes, int count, line_fn write) {
   static const axis one = {1, 0, 0};
-  enum { SHORT = 8 };
+  enum { SHORT = 4 };
   int longest = 0, nearest = 0;
   for (int a = 1; a < count; a++) {
     if (axes[a].size > axes[longest].size) longest = a;
@@ -164,7 +164,7 @@ static void write_axes(char *to, const char *from, axis *axes, int count, line_f
   const bool is_short = count > 0 && axes[0].size < SHORT;
   if (is_short) bring(axes, longest);
   if (!is_short && nearest > 0) bring(axes + 1, nearest - 1);
-  const bool tiles = !is_short && nearest > 0;
+  const bool tiles = is_short ? longest > 0 : nearest > 0;
   const axis *line = count > 0 ? &axes[0] : &one, *across = tiles ? &axes[1] : &one;
   const int outer = count == 0 ? 0 : tiles ? 2 : 1;
   int64_t index[MMCP_MAX_NDIM] = {0};
