@@ -6,6 +6,13 @@
 #include "recall.h"
 #include "view.h"
 
+/* Factors first to last, whose product is a factor of fewer matrices than the stack has. */
+typedef struct mmcp_part {
+  int first, last;
+} mmcp_part;
+
+enum { MMCP_MOST_PARTS = 8 };
+
 typedef struct mmcp_call {
   int64_t n;
   mmcp_view *views;     /* the factors, then the result; of a stack that is the chain the first */
@@ -46,6 +53,9 @@ typedef struct mmcp_call {
   void *stream;
   const mmcp_asked *asked; /* what is kept when it comes again, or NULL */
   bool is_finished;        /* another library has made the result, which no view holds */
+  bool seeks_parts;        /* whether parts may be multiplied by themselves first */
+  int part_count;          /* those that are to be: then nothing else has been done */
+  mmcp_part parts[MMCP_MOST_PARTS];
 } mmcp_call;
 
 /* The view of a factor, or of the result. */

@@ -490,7 +490,9 @@ static bool make_room(mmcp_call *c, Py_ssize_t n, bool is_chain, few *room, char
   c->is_chain = is_chain;
   c->acquired = c->stack_ndim = 0;
   c->together = 1;
-  c->on_stream = c->checked = c->has_ops = c->has_shared = c->gathers = c->is_finished = false;
+  c->on_stream = c->checked = c->has_ops = c->has_shared = c->gathers = c->is_finished =
+      c->seeks_parts = false;
+  c->part_count = 0;
   c->modulus = 0;
   c->semiring = MMC_PLUS_TIMES;
   c->exponents = NULL;
@@ -541,6 +543,39 @@ static void call_close(mmcp_call *c, char *block) {
   free(block);
 }
 
+static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *stack,
+                               PyObject *const *args, const mmcp_asked *asked);
+
+/* Multiplies the parts, and then what they make of the chain. */
+static PyObject *execute_parts(const mmcp_call *c, PyObject *const *items, PyObject *const *args) {
+  PyObject *made[MMCP_MOST_PARTS], *of_part[ARGUMENTS], *result = NULL;
+  PyObject **chain = malloc((size_t)c->n * sizeof *chain);
+  int count = 0;
+  Py_ssize_t n = 0;
+  memcpy(of_part, args, sizeof of_part);
+  of_part[OUT] = Py_None;
+  if (chain == NULL) PyErr_NoMemory();
+  for (int64_t i = 0; chain != NULL && i < c->n; i++) {
+    const mmcp_part *part = count < c->part_count ? &c->parts[count] : NULL;
+    if (part == NULL || i != part->first) {
+      chain[n++] = items[i];
+      continue;
+    }
+    made[count] = execute_items(items + i, part->last - part->first + 1, NULL, of_part, NULL);
+    if (made[count] == NULL || made[count] == Py_NotImplemented) {
+      result = made[count];
+      n = 0;
+      break;
+    }
+    chain[n++] = made[count++];
+    i = part->last;
+  }
+  if (n > 0) result = execute_items(chain, n, NULL, args, NULL);
+  for (int p = 0; p < count; p++) Py_DECREF(made[p]);
+  free(chain);
+  return result;
+}
+
 /* Multiplies n arrays, or those of a stack, which is taken over. asked may be NULL. */
 static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *stack,
                                PyObject *const *args, const mmcp_asked *asked) {
@@ -549,6 +584,8 @@ static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *
   char *block;
   if (!call_open(&c, n, stack, &room, &block)) return NULL;
   c.asked = asked;
+  c.seeks_parts = args[PLAN] == Py_None && args[RULE] == NULL && args[EXPONENTS] == NULL &&
+                  args[BF16] != Py_True && is_usual(args);
   PyObject *array = NULL, *result = NULL;
   Py_buffer exponents = {0};
   int done = multiply_arrays(&c, items, args, &exponents, &array);
@@ -557,8 +594,9 @@ static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *
     result = args[OUT] != Py_None ? Py_NewRef(args[OUT])
              : c.is_finished      ? Py_NewRef(array)
                                   : finish(&c, array);
-  if (done == 0) result = Py_NewRef(Py_NotImplemented);
+  if (done == 0 && c.part_count == 0) result = Py_NewRef(Py_NotImplemented);
   call_close(&c, block);
+  if (done == 0 && c.part_count > 0) result = execute_parts(&c, items, args);
   Py_XDECREF(array);
   return result;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gather.h"
+#include "parts.h"
 
 /* Broadcasts one factor's stack into the call's, aligned at the right. */
 static int join_stack(mmcp_call *c, int64_t i) {
@@ -210,6 +211,8 @@ int mmcp_acquire_factors(mmcp_call *c, PyObject *const *items, mmcp_want want) {
     int got = acquire_factor(c, i, items, want);
     if (got != 1) return got;
   }
+  if (c->seeks_parts) c->part_count = mmcp_find_parts(c, c->parts);
+  if (c->part_count > 0) return 0;
   if (c->gathers) {
     const int got = gather_factors(c, items);
     if (got != 1) return got;
