@@ -594,9 +594,10 @@ static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *
     result = args[OUT] != Py_None ? Py_NewRef(args[OUT])
              : c.is_finished      ? Py_NewRef(array)
                                   : finish(&c, array);
-  if (done == 0 && c.part_count == 0) result = Py_NewRef(Py_NotImplemented);
+  const bool has_parts = done == 0 && items != NULL && c.part_count > 0;
+  if (done == 0 && !has_parts) result = Py_NewRef(Py_NotImplemented);
   call_close(&c, block);
-  if (done == 0 && c.part_count > 0) result = execute_parts(&c, items, args);
+  if (has_parts) result = execute_parts(&c, items, args);
   Py_XDECREF(array);
   return result;
 }

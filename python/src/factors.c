@@ -172,7 +172,7 @@ static int gather_factors(mmcp_call *c, PyObject *const *items) {
     mmcp_view *view = &c->views[i];
     if (view->dtype == c->dtype && mmcp_read_matrix(c, i)) continue;
     uint64_t s = place_of(c, items[i]);
-    while (c->seen[s] >= 0 && items[c->seen[s]] != items[i]) s = (s + 1) % size;
+    while (c->seen[s] >= 0 && items[c->seen[s]] != items[i]) s = (s + 1) & (size - 1);
     const int64_t first = c->seen[s] < 0 ? i : c->seen[s];
     c->seen[s] = first;
     const int got = first < i ? share_factor(c, i, first) : gather_factor(c, i);

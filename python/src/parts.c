@@ -104,7 +104,7 @@ static int list_parts(const problem *x, const order *by, int first, int last, in
 
 int mmcp_find_parts(const mmcp_call *c, mmcp_part parts[MMCP_MOST_PARTS]) {
   problem x;
-  order plain, by_axes;
+  order plain = {0}, by_axes = {0};
   if (c->n < 3 || c->n > MOST_FACTORS || c->is_chain || !read_problem(c, &x) || x.axes < 2)
     return 0;
   find_order(&x, false, &plain);

@@ -387,7 +387,7 @@ int mmcp_torch_execute(const mmcp_call *c, PyObject *const *items, const mmc_pla
     results[made] = PyObject_Vectorcall(matmul, sides, 2, NULL);
     if (results[made] == NULL) break;
   }
-  *out = made == count ? Py_NewRef(results[count - 1]) : NULL;
+  *out = made > 0 && made == count ? Py_NewRef(results[count - 1]) : NULL;
   for (int64_t s = 0; s < made; s++) Py_DECREF(results[s]);
   return *out != NULL ? 1 : -1;
 }
