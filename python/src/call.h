@@ -51,10 +51,11 @@ typedef struct mmcp_call {
   int errors;
   bool on_stream; /* the work goes to stream and need not be done on return */
   void *stream;
-  const mmcp_asked *asked; /* what is kept when it comes again, or NULL */
-  bool is_finished;        /* another library has made the result, which no view holds */
-  bool seeks_parts;        /* whether parts may be multiplied by themselves first */
-  int part_count;          /* those that are to be: then nothing else has been done */
+  const mmcp_asked *asked;  /* what is kept when it comes again, or NULL */
+  bool is_finished;         /* another library has made the result, which no view holds */
+  bool seeks_parts;         /* whether parts may be multiplied by themselves first */
+  const mmc_chain *planned; /* the chain of the caller's plan, or NULL */
+  int part_count;           /* those that are to be: then nothing else has been done */
   mmcp_part parts[MMCP_MOST_PARTS];
 } mmcp_call;
 

@@ -546,13 +546,22 @@ static void call_close(mmcp_call *c, char *block) {
 static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *stack,
                                PyObject *const *args, const mmcp_asked *asked);
 
-/* Multiplies the parts, and then what they make of the chain. */
+/* Multiplies the parts, and then what they make of the chain, by plans of their own for what a plan
+ * is for. */
 static PyObject *execute_parts(const mmcp_call *c, PyObject *const *items, PyObject *const *args) {
-  PyObject *made[MMCP_MOST_PARTS], *of_part[ARGUMENTS], *result = NULL;
+  PyObject *made[MMCP_MOST_PARTS], *of_all[ARGUMENTS], *of_part[ARGUMENTS], *result = NULL;
   PyObject **chain = malloc((size_t)c->n * sizeof *chain);
   int count = 0;
   Py_ssize_t n = 0;
-  memcpy(of_part, args, sizeof of_part);
+  memcpy(of_all, args, sizeof of_all);
+  if (args[PLAN] != Py_None) {
+    const mmcp_plan *plan = (const mmcp_plan *)args[PLAN];
+    of_all[PLAN] = Py_None;
+    of_all[OBJECTIVE] = plan->objective;
+    of_all[DEVICE] = plan->device;
+    of_all[PRECISION] = plan->precision;
+  }
+  memcpy(of_part, of_all, sizeof of_part);
   of_part[OUT] = Py_None;
   if (chain == NULL) PyErr_NoMemory();
   for (int64_t i = 0; chain != NULL && i < c->n; i++) {
@@ -570,7 +579,7 @@ static PyObject *execute_parts(const mmcp_call *c, PyObject *const *items, PyObj
     chain[n++] = made[count++];
     i = part->last;
   }
-  if (n > 0) result = execute_items(chain, n, NULL, args, NULL);
+  if (n > 0) result = execute_items(chain, n, NULL, of_all, NULL);
   for (int p = 0; p < count; p++) Py_DECREF(made[p]);
   free(chain);
   return result;
@@ -584,8 +593,12 @@ static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *
   char *block;
   if (!call_open(&c, n, stack, &room, &block)) return NULL;
   c.asked = asked;
-  c.seeks_parts = args[PLAN] == Py_None && args[RULE] == NULL && args[EXPONENTS] == NULL &&
-                  args[BF16] != Py_True && is_usual(args);
+  const mmcp_plan *given = args[PLAN] != Py_None ? (const mmcp_plan *)args[PLAN] : NULL;
+  const bool is_plain =
+      given != NULL ? is_usual_plan(given) && given->order == Py_None : is_usual(args);
+  c.seeks_parts =
+      is_plain && args[RULE] == NULL && args[EXPONENTS] == NULL && args[BF16] != Py_True;
+  c.planned = given != NULL ? given->chain : NULL;
   PyObject *array = NULL, *result = NULL;
   Py_buffer exponents = {0};
   int done = multiply_arrays(&c, items, args, &exponents, &array);

@@ -2,6 +2,7 @@
 #include "parts.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MOST_FACTORS = 16, MOST_AXES = 6 };
 
@@ -102,10 +103,21 @@ static int list_parts(const problem *x, const order *by, int first, int last, in
   return list_parts(x, by, split + 1, last, count, parts);
 }
 
+/* Whether the caller's plan, if there is one, is for these matrices, one chain of them or all. */
+static bool is_planned(const mmcp_call *c, const problem *x) {
+  const mmc_chain *chain = c->planned;
+  if (chain == NULL) return true;
+  const double batch = (double)mmc_chain_batch(chain);
+  return mmc_chain_length(chain) == c->n && mmc_chain_dtype(chain) == c->views[0].dtype &&
+         memcmp(mmc_chain_dims(chain), x->dims, (size_t)(c->n + 1) * sizeof *x->dims) == 0 &&
+         (batch == 1 || batch == count_of(x, ~0U));
+}
+
 int mmcp_find_parts(const mmcp_call *c, mmcp_part parts[MMCP_MOST_PARTS]) {
   problem x;
   order plain = {0}, by_axes = {0};
-  if (c->n < 3 || c->n > MOST_FACTORS || c->is_chain || !read_problem(c, &x) || x.axes < 2)
+  if (c->n < 3 || c->n > MOST_FACTORS || c->is_chain || !read_problem(c, &x) || x.axes < 2 ||
+      !is_planned(c, &x))
     return 0;
   find_order(&x, false, &plain);
   find_order(&x, true, &by_axes);

@@ -44,7 +44,11 @@ def test_parts_are_factors(rng, stacks, dtype):
     out = np.empty_like(mmchain.multi_dot(arrays))
     assert mmchain.multi_dot(arrays, out=out) is out
     _expect(arrays, out)
-    _expect(arrays, mmchain.plan(arrays).execute(arrays))
+    given = reduce("({} {})".format, ["A%d" % (i + 1) for i in range(len(arrays))])
+    for plan in (mmchain.plan(arrays), mmchain.plan(arrays, order=given)):
+        _expect(arrays, plan.execute(arrays))
+        with pytest.raises(ValueError):
+            plan.execute([*arrays[:-1], arrays[-1][..., :39]])
 
 
 @pytest.mark.parametrize("case", range(40))
