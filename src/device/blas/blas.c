@@ -820,8 +820,9 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   kernel->chunk = kernel->gemm.batch / (16 * (int64_t)kernel->threads) + 1;
   if (status == MMC_OK) status = mmci_workers_provide(kernel->threads, error);
   const double serial_s = (double)gemm->batch * mmci_blas_serial_s(gemm);
+  const bool has_library = gemm->variant == 0 && mmci_blas_has_threads(gemm);
   if (status == MMC_OK && kernel->threads > 1 && mmci_ways_pay(serial_s))
-    status = mmci_ways_create(mmci_blas_has_threads(gemm), &kernel->ways, error);
+    status = mmci_ways_create(has_library, &kernel->ways, error);
   if (status == MMC_OK && is_by_panels(kernel)) atomic_store(&has_panels, true);
   if (status == MMC_OK)
     *out = kernel;
