@@ -423,6 +423,9 @@ static int execute_by_torch(mmcp_call *c, PyObject *const *items, PyObject *cons
   if (plan == NULL || c->views[0].exchange == NULL || args[OUT] != Py_None || args[RULE] != NULL ||
       args[BF16] == Py_True)
     return 0;
+  /* PyTorch would have a plan's products in the dtype of torch.autocast. */
+  const int cast = args[PLAN] != Py_None ? mmcp_view_is_autocast() : 0;
+  if (cast != 0) return cast < 0 ? -1 : 0;
   const bool is_plain = args[PLAN] != Py_None ? is_usual_plan((const mmcp_plan *)args[PLAN])
                                               : is_usual(args) && (args[DEVICE] == Py_None ||
                                                                    args[DEVICE] == mmcp.cpu);

@@ -15,7 +15,7 @@ PyObject *mmcp_set_torch(PyObject *module, PyObject *args);
  * fewer instructions than a function that we could give it, or, where there are many small
  * matrices, by by_us. Returns 1 with a new reference in *out; 0 where they are not such matrices of
  * one dtype that fit together, on the CPU or, where anywhere says so, on a GPU, one of which wants
- * gradients, or two very small ones; -1 with an exception set. */
+ * gradients, or on the CPU two very small or large ones; -1 with an exception set. */
 int mmcp_torch_multiply(PyObject *sequence, bool anywhere, PyObject **out);
 
 /* Multiplies a call's factors, tensors on the CPU that want no gradients, in the order of a plan

@@ -867,6 +867,9 @@ def test_what_pytorch_does_not_multiply_on_the_cpu(rng, counted):
     single = [a.float(), b.float()]
     for options in ({"precision": "reproducible"}, {"device": "blas"}):
         mmchain.plan(single, **options).execute(single)
+    plan = mmchain.plan(single)
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # a plan says itself what dtype its products have
+        assert plan.execute(single).dtype == torch.float32
     assert counted == []
 
 
