@@ -25,6 +25,8 @@ enum {
   VARIANTS = 64,
   FIRST_LARGE_TILE = 25,
   SHAPES = 6,
+  LATER_LARGE_TILE = 36,
+  LATER_SHAPES = 2,
   ROWS = 3,
   NORMALS = 1 << 24,
   SKIPPED = 77,
@@ -266,6 +268,8 @@ static bool read_options(options *o, int argc, char **argv, int *first) {
   *o = (options){.dtype = MMC_F32, .seconds = 2, .least_s = 0.05, .turns = 5};
   o->variants[o->count++] = 0;
   for (int v = FIRST_LARGE_TILE; v < FIRST_LARGE_TILE + SHAPES; v++) o->variants[o->count++] = v;
+  for (int v = LATER_LARGE_TILE; v < LATER_LARGE_TILE + LATER_SHAPES; v++)
+    o->variants[o->count++] = v;
   int at = 1;
   for (; at + 1 < argc && argv[at][0] == '-'; at += 2) {
     const char *value = argv[at + 1];

@@ -105,10 +105,12 @@ check experiment_power_log_wrong 2 report single
 rm single/power.csv
 counters() {
   for family in 'cublas sgemm:28' 'large_tile 256x128:26' 'large_tile 128x128:20' 'large_tile 256x192:9'; do
-    printf '{"experiment": "tee-acm2", "part": "counters", "name": "n=8192", "family": "%s", "measured": true, "global_load_bytes": %se9}\n' \
-      "${family%:*}" "${family#*:}"
+    printf '{"experiment": "tee-acm2", "part": "counters", "name": "n=8192", "family": "%s", "measured": true, "global_load_bytes": %se9, "l2_read_sectors": %se9}\n' \
+      "${family%:*}" "${family#*:}" "${family#*:}"
   done >single/counters.jsonl
-  run report single && grep -q 'the best tile loads 9 GB, cuBLAS 28: 68 % fewer' single/index.html &&
+  run report single &&
+    grep -q '9 GB are sent to multiprocessors with the best tile, 28 by cuBLAS: 68 % fewer' single/index.html &&
+    grep -q '288 GB are read from L2, once for all blocks of a cluster, with the best tile, 896 by' single/index.html &&
     grep -q '20 GB by the smallest tile, 9 GB by the largest' single/index.html
 }
 holds experiment_counters counters

@@ -15,7 +15,7 @@ enum {
   WITH_TMA = 9,    /* compute capability from which there is TMA */
   ALIGNED = 256,   /* parts of the scratch begin at multiples of this */
   ARGUMENTS = 4,
-  SHAPES_F32 = 6,
+  SHAPES_F32 = 8,
   SHAPES_F64 = 2,
 };
 static const int64_t MOST_LENGTH = INT64_C(1) << 30;
@@ -52,7 +52,8 @@ int mmci_large_tile_shapes(mmc_dtype dtype) {
 const char *mmci_large_tile_name(mmc_dtype dtype, int shape) {
   static const char *const F32[] = {"large_tile 256x192 1x2", "large_tile 192x256 2x1",
                                     "large_tile 256x128",     "large_tile 128x128",
-                                    "large_tile 256x192 2x1", "large_tile 192x256 1x2"};
+                                    "large_tile 256x192 2x1", "large_tile 192x256 1x2",
+                                    "large_tile 256x192 2x2", "large_tile 256x192 2x4"};
   static const char *const F64[] = {"large_tile 128x128", "large_tile 128x64"};
   return dtype == MMC_F64 ? F64[shape] : F32[shape];
 }

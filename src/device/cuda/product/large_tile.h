@@ -7,13 +7,14 @@
  *
  *     f32   0  256 x 192, 1 x 2     1  192 x 256, 2 x 1     2  256 x 128, 1 x 2
  *           3  128 x 128, 1 x 2     4  256 x 192, 2 x 1     5  192 x 256, 1 x 2
+ *           6  256 x 192, 2 x 2     7  256 x 192, 2 x 4
  *     f64   0  128 x 128            1  128 x 64
  *
  * 16 x 12 elements are the most that a thread of 255 registers holds beside its operands. Numbers
  * of shapes stay what they are: records name them. On compute capability 9.0 FP32 uses TMA and
- * clusters, 1 x 2 or 2 x 1 blocks, which share what they load: a cluster is one tile, and which way
- * it lies decides how much of it hangs over C's edges. Elsewhere there are shapes 2 and 3, without
- * clusters.
+ * clusters, which share what they load: a cluster is one tile, and which way it lies decides how
+ * much of it hangs over C's edges. Four and eight blocks read least from L2, but leave some of the
+ * chip's multiprocessors without work. Elsewhere there are shapes 2 and 3, without clusters.
  *
  * Operands are read as lines of equal k: A transposed, B as it is, addresses and leading dimensions
  * multiples of 16 bytes. Those that lie otherwise are first copied, A by one transposition, into

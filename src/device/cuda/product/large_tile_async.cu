@@ -260,6 +260,8 @@ const mmci_large_tile_kernel mmci_large_tile_f32_async[] = {
     kernel_of<Shape<LargeTileF32<2, 2>, 4, 2, 16, 3, 2>>(),
     {},
     {},
+    {},
+    {},
 };
 
 const mmci_large_tile_kernel mmci_large_tile_f64_async[] = {

@@ -256,4 +256,5 @@ const mmci_large_tile_kernel mmci_large_tile_f32_tma[] = {
     kernel_of<Shape<4, 3, 4, 2, 32, 3, 1, 2, 4>>(), kernel_of<Shape<3, 4, 4, 2, 32, 3, 2, 1, 2>>(),
     kernel_of<Shape<4, 2, 4, 2, 32, 4, 1, 2, 2>>(), kernel_of<Shape<2, 2, 4, 2, 32, 4, 1, 2, 2>>(),
     kernel_of<Shape<4, 3, 4, 2, 32, 3, 2, 1, 2>>(), kernel_of<Shape<3, 4, 4, 2, 32, 3, 1, 2, 2>>(),
+    kernel_of<Shape<4, 3, 4, 2, 32, 3, 2, 2, 4>>(), kernel_of<Shape<4, 3, 4, 2, 32, 3, 2, 4, 4>>(),
 };

@@ -2,15 +2,15 @@
  *
  * cuBLAS does them, for which a row-major matrix is a transposed column-major one: it is asked for
  * C^T = B^T A^T, and nothing is ever copied. Variant 0 is what cublasGemmEx chooses; the others are
- * the algorithms that cuBLASLt proposes, 1 to 24, the shapes of large_tile.h, from 25 on, and those
- * of sliced_k.h, from 31 on. A batch is one strided call, without variants, or where its products
- * are small one launch of a kernel for groups. Faithful f32 products that are large enough go to
- * emulated.c as variant 0, f64 ones and integers to residues.c, reproducible ones to ordered.cu and
- * ordered_complex.cu, or where they are large to whole tiles of large_tile.h, which add up in the
- * same order, as kernels for groups do, those of few elements, batches too, to thin.cu, those of 16
- * bits and few terms to outer.cu, and batches of vectors to vectors.cu. Long reproducible products
- * go to pieces.c.
- * Products over semirings go to semiring.cu. What cuBLAS cannot say goes to plain.cu.
+ * the algorithms that cuBLASLt proposes, 1 to 24, the shapes of large_tile.h, from 25 on, those of
+ * sliced_k.h, from 31 on, and more of large_tile.h, from 36 on. A batch is one strided call,
+ * without variants, or where its products are small one launch of a kernel for groups. Faithful f32
+ * products that are large enough go to emulated.c as variant 0, f64 ones and integers to
+ * residues.c, reproducible ones to ordered.cu and ordered_complex.cu, or where they are large to
+ * whole tiles of large_tile.h, which add up in the same order, as kernels for groups do, those of
+ * few elements, batches too, to thin.cu, those of 16 bits and few terms to outer.cu, and batches of
+ * vectors to vectors.cu. Long reproducible products go to pieces.c. Products over semirings go to
+ * semiring.cu. What cuBLAS cannot say goes to plain.cu.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -37,7 +37,9 @@
 enum {
   VARIANTS_MAX = MMCI_LT_PROPOSALS,
   FIRST_LARGE_TILE = VARIANTS_MAX + 1, /* variants are numbers that old records keep */
-  FIRST_SLICED_K = FIRST_LARGE_TILE + 6,
+  LARGE_TILES_BELOW = 6, /* shapes of large_tile.h with numbers below those of sliced_k.h */
+  FIRST_SLICED_K = FIRST_LARGE_TILE + LARGE_TILES_BELOW,
+  LATER_LARGE_TILE = FIRST_SLICED_K + 5,
   AMPERE = 8,
   HOPPER = 9,
 };
@@ -146,6 +148,17 @@ static kind kind_of_batch(const mmci_device *device, const mmci_gemm *gemm) {
   return has_native_sums(gemm) ? KINDS[mmci_cuda_way_of_batch(device, gemm).kind] : CUBLAS_BATCH;
 }
 
+static int variant_of_tile(int shape) {
+  return shape < LARGE_TILES_BELOW ? FIRST_LARGE_TILE + shape
+                                   : LATER_LARGE_TILE + shape - LARGE_TILES_BELOW;
+}
+
+/* Returns the shape of large_tile.h that a variant stands for, or -1. */
+static int tile_of_variant(int variant) {
+  if (variant >= LATER_LARGE_TILE) return variant - LATER_LARGE_TILE + LARGE_TILES_BELOW;
+  return variant >= FIRST_LARGE_TILE && variant < FIRST_SLICED_K ? variant - FIRST_LARGE_TILE : -1;
+}
+
 static kind kind_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
   if (gemm->precision == MMCI_FAITHFUL && goes_by_residues(device, gemm)) return RESIDUES;
   if (gemm->precision == MMCI_FAITHFUL && is_emulated_complex(device, gemm))
@@ -154,9 +167,9 @@ static kind kind_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
     return EMULATED;
   if (is_batch(gemm)) return kind_of_batch(device, gemm);
   if (gemm->variant != 0)
-    return gemm->variant < FIRST_LARGE_TILE ? CUBLASLT
-           : gemm->variant < FIRST_SLICED_K ? LARGE_TILE
-                                            : SLICED_K;
+    return gemm->variant < FIRST_LARGE_TILE      ? CUBLASLT
+           : tile_of_variant(gemm->variant) >= 0 ? LARGE_TILE
+                                                 : SLICED_K;
   if (mmci_thin_pays(gemm)) return THIN;
   return has_native_sums(gemm) && mmci_cuda_goes_to_outer(device, gemm) ? OUTER : CUBLAS;
 }
@@ -288,9 +301,9 @@ bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
 }
 
 const char *mmci_cuda_variant_name(mmc_dtype dtype, int variant) {
-  const int tile = variant - FIRST_LARGE_TILE, slice = variant - FIRST_SLICED_K;
-  if (tile < 0) return VARIANT_NAMES[variant - 1];
-  if (slice < 0)
+  const int tile = tile_of_variant(variant), slice = variant - FIRST_SLICED_K;
+  if (variant < FIRST_LARGE_TILE) return VARIANT_NAMES[variant - 1];
+  if (tile >= 0)
     return tile < mmci_large_tile_shapes(dtype) ? mmci_large_tile_name(dtype, tile) : "";
   return slice < mmci_sliced_k_shapes(dtype) ? mmci_sliced_k_name(slice) : NULL;
 }
@@ -532,11 +545,11 @@ int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm) {
     return 0;
   if (lt_find(device->cublas, &kernel, &count, NULL) != MMC_OK) count = 0;
   mmci_lt_destroy(device->cublas, &kernel.lt);
-  for (int s = 0; s < mmci_large_tile_shapes(gemm->dtype); s++)
-    if (mmci_large_tile_supports(&device->properties, gemm, s)) count = FIRST_LARGE_TILE + s;
-  if (!mmci_sliced_k_may_pay(&device->properties, gemm)) return count;
   for (int s = 0; s < mmci_sliced_k_shapes(gemm->dtype); s++)
     if (mmci_sliced_k_supports(&device->properties, gemm, s)) count = FIRST_SLICED_K + s;
+  for (int s = 0; s < mmci_large_tile_shapes(gemm->dtype); s++)
+    if (mmci_large_tile_supports(&device->properties, gemm, s) && count < variant_of_tile(s))
+      count = variant_of_tile(s);
   return count;
 }
 
@@ -696,7 +709,7 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
     status = mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0 for a %s, got %d",
                        by_cublas ? "batch" : "semiring", gemm->variant);
   else if (kernel->kind == LARGE_TILE)
-    status = mmci_large_tile_prepare(&device->properties, gemm, gemm->variant - FIRST_LARGE_TILE,
+    status = mmci_large_tile_prepare(&device->properties, gemm, tile_of_variant(gemm->variant),
                                      &kernel->large_tile, error);
   else if (kernel->kind == SLICED_K)
     status = mmci_sliced_k_prepare(&device->properties, gemm, gemm->variant - FIRST_SLICED_K,
@@ -737,7 +750,7 @@ uint64_t mmci_cuda_scratch_bytes(const mmci_device *device, const mmci_gemm *gem
   if (kernel.kind == ORDERED_COMPLEX || kernel.kind == FAITHFUL_COMPLEX)
     return mmci_complex_product_bytes(&device->properties, gemm, ordered_shape(gemm->dtype));
   return kernel.kind == LARGE_TILE
-             ? mmci_large_tile_bytes(&device->properties, gemm, gemm->variant - FIRST_LARGE_TILE)
+             ? mmci_large_tile_bytes(&device->properties, gemm, tile_of_variant(gemm->variant))
              : 0;
 }
 

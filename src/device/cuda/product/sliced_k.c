@@ -45,17 +45,17 @@ static int64_t tiles_of(const mmci_gemm *gemm, int rows, int cols) {
   return quotient_up(gemm->m, rows) * quotient_up(gemm->n, cols);
 }
 
-bool mmci_sliced_k_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int shape) {
-  const int64_t most = MOST_LENGTH;
-  const mmci_sliced_k_kernel *kernel = find_kernel(device, gemm->dtype, shape);
-  return kernel != NULL && gemm->m > 0 && gemm->m <= most && gemm->n > 0 && gemm->n <= most &&
-         gemm->k > 0 && gemm->k <= most &&
-         tiles_of(gemm, kernel->rows, kernel->cols) <= INT_MAX / MOST_PARTS;
-}
-
-bool mmci_sliced_k_may_pay(const struct cudaDeviceProp *device, const mmci_gemm *gemm) {
+/* Says whether tiles are few enough that these kernels may pay. */
+static bool has_few_tiles(const struct cudaDeviceProp *device, const mmci_gemm *gemm) {
   return tiles_of(gemm, PAYING, PAYING) <=
          (int64_t)TILES_PER_MULTIPROCESSOR * device->multiProcessorCount;
+}
+
+bool mmci_sliced_k_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int shape) {
+  const int64_t most = MOST_LENGTH;
+  return find_kernel(device, gemm->dtype, shape) != NULL && gemm->m > 0 && gemm->m <= most &&
+         gemm->n > 0 && gemm->n <= most && gemm->k > 0 && gemm->k <= most &&
+         has_few_tiles(device, gemm);
 }
 
 /* ---- preparing ------------------------------------------------------------------------------- */

@@ -33,11 +33,9 @@ typedef struct mmci_sliced_k {
 int mmci_sliced_k_shapes(mmc_dtype dtype);
 /* Returns static text: "sliced_k 16x32 k8". */
 const char *mmci_sliced_k_name(int shape);
-/* Says whether a device of these properties can compute the product, whose lines do not overlap, in
- * this shape. */
+/* Says whether a device of these properties computes the product, whose lines do not overlap, in
+ * this shape: those that are too large for these kernels to pay are left to others. */
 bool mmci_sliced_k_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int shape);
-/* Says whether the product is small enough that these kernels are worth trying. */
-bool mmci_sliced_k_may_pay(const struct cudaDeviceProp *device, const mmci_gemm *gemm);
 
 /* Prepares the product for the current device, whose properties are given. Returns E_UNSUPPORTED
  * (no such shape here), E_DEVICE. Sizes of gemm are positive; its variant does not matter. */
