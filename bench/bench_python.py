@@ -12,8 +12,8 @@ median of numpy.linalg.multi_dot's time over ours. All calls are interleaved. Wi
 the module for it, chains of tensors on the GPU follow: there `overhead_s` is that of the call, which
 does not wait, over mmc_enqueue().
 
-With --fresh no shape comes twice: 400 chains of 3 to 6 factors with sides of 2 to 60, whose numbers lie in the caches, are
-multiplied once a round after all plans were forgotten. Each call's least of nine rounds counts, and their mean is printed.
+With --fresh every call has a shape and arrays of its own, chains of 2 to 6 factors with sides from 2 on, and is timed once:
+nothing about it is in a cache. The ratio is the geometric mean of numpy.linalg.multi_dot's (of two factors, @'s) time over ours.
 """
 
 import ctypes
@@ -195,31 +195,39 @@ def bench_cuda(torch, library, text):
     )
 
 
-def fresh_chains(rng, factors, count):
-    """Chains whose factors share their memory, so that it is the call that is timed."""
-    pool = [rng.standard_normal(60 * 60) for _ in range(factors)]
-    for _ in range(count):
-        dims = rng.integers(2, 61, factors + 1)
-        yield [p[: m * n].reshape(m, n) for p, m, n in zip(pool, dims, dims[1:])]
+FRESH_DTYPES = ["float64", "float32", "complex64", "complex128"]
+FRESH_SIDES = [8, 16, 60, 128, 300]
 
 
-def bench_fresh(seed, count=400, rounds=9):
+def fresh_chain(rng, factors, side, dtype):
+    dims = rng.integers(2, side + 1, factors + 1)
+    return [rng.standard_normal(shape).astype(dtype) for shape in zip(dims, dims[1:])]
+
+
+def bench_fresh(seed, count=800, block=40):
+    """Every call has a shape and arrays of its own, and is timed once; blocks of calls take turns."""
     rng = np.random.default_rng(seed)
-    for factors in range(3, 7):
-        chains = list(fresh_chains(rng, factors, count))
-        calls = {"numpy": np.linalg.multi_dot, "ours": mmchain.multi_dot}
-        least = {name: [1.0] * count for name in calls}
-        for _ in range(rounds):
-            for name, call in calls.items():
-                mmchain.clear_cache()
-                for i, chain in enumerate(chains):
-                    start = time.perf_counter()
-                    call(chain)
-                    least[name][i] = min(least[name][i], time.perf_counter() - start)
-        means = {name: statistics.mean(values) for name, values in least.items()}
-        ratio = round(means["numpy"] / means["ours"], 2)
-        name = f"{factors} factors, a new shape every call"
-        line(name, numpy_s=means["numpy"], ours_s=means["ours"], ratio=ratio)
+    mmchain.multi_dot([np.ones((3, 3))] * 3)
+    for factors in [2, 3, 4, 6]:
+        for side in FRESH_SIDES:
+            for dtype in FRESH_DTYPES:
+                reference = np.linalg.multi_dot if factors > 2 else lambda pair: pair[0] @ pair[1]
+                calls = {"numpy": reference, "ours": mmchain.multi_dot}
+                took = {name: [] for name in calls}
+                for turn in range(count // block if side < 300 else count // block // 4):
+                    chains = [fresh_chain(rng, factors, side, dtype) for _ in range(block)]
+                    for name in sorted(calls, reverse=turn % 2 == 0):
+                        for chain in chains:
+                            start = time.perf_counter()
+                            calls[name](chain)
+                            took[name].append(time.perf_counter() - start)
+                ratios = [n / o for n, o in zip(took["numpy"], took["ours"])]
+                line(
+                    f"{factors} factors to {side}, {dtype}, a new shape every call",
+                    numpy_s=statistics.median(took["numpy"]),
+                    ours_s=statistics.median(took["ours"]),
+                    ratio=round(statistics.geometric_mean(ratios), 2),
+                )
 
 
 def has_cuda(torch):

@@ -103,7 +103,8 @@ static void set_last(mmcp_plan *plan) {
 
 /* ---- queues --------------------------------------------------------------------------------- */
 
-enum { SEEN_BITS = 10, CHEAP_FACTORS = 16 };
+/* A plan takes as long to make as some six chains without one take more than with it. */
+enum { SEEN_BITS = 10, CHEAP_FACTORS = 16, AT_ONCE_MOST = 3 };
 
 /* Plans in the order in which they came, `count` of them from `first` on, around the end of the
  * array. */
@@ -114,16 +115,25 @@ typedef struct queue {
 
 static queue fresh, kept;
 
-/* Hashes of shapes that were multiplied at once, or whose plans left without being used again, each
- * at its lowest bits. */
-static uint64_t seen[1 << SEEN_BITS];
+/* Shapes that were multiplied at once, or whose plans left without being used again, each at the
+ * lowest bits of its hash, and how many times. */
+static struct {
+  uint64_t hash;
+  int times;
+} seen[1 << SEEN_BITS];
 
-static bool was_seen(uint64_t hash) {
-  return seen[hash % (sizeof seen / sizeof seen[0])] == hash;
+static size_t seen_at(uint64_t hash) {
+  return hash % (sizeof seen / sizeof seen[0]);
+}
+
+static int times_seen(uint64_t hash) {
+  return seen[seen_at(hash)].hash == hash ? seen[seen_at(hash)].times : 0;
 }
 
 static void see(uint64_t hash) {
-  seen[hash % (sizeof seen / sizeof seen[0])] = hash;
+  const int times = times_seen(hash);
+  seen[seen_at(hash)].hash = hash;
+  seen[seen_at(hash)].times = times < AT_ONCE_MOST ? times + 1 : times;
 }
 
 static void push(queue *q, mmcp_plan *plan) {
@@ -184,7 +194,7 @@ static bool is_cheap(const mmcp_plan *plan) {
 
 /* Puts a plan into the cache. */
 static void put(mmcp_plan *plan, const mmcp_problem *x, const mmcp_options *options) {
-  const bool waits = is_cheap(plan) && !was_seen(plan->hash);
+  const bool waits = is_cheap(plan) && times_seen(plan->hash) == 0;
   if (waits)
     make_room_fresh();
   else
@@ -227,20 +237,24 @@ static mmcp_plan *add(const mmcp_problem *problem, const mmcp_options *options, 
   return plan;
 }
 
-/* Whether mmc_multiply() is likely to take neither plan nor run. */
+/* Whether mmc_multiply() is likely to take neither plan nor run: see src/planner/little.h. */
 static bool is_little(const mmcp_problem *x, const mmcp_options *options) {
-  enum { MOST_FACTORS = 8, LEAST_SIDE = 2, MOST_SIDE = 64 };
-  if (x->array_device != MMCP_HOST || x->n > MOST_FACTORS || x->batch != 1 || x->same != NULL ||
-      options->precision != mmcp.native ||
+  enum { MOST_FACTORS = 8, MOST_MULTIPLICATIONS = 1 << 27 };
+  if (x->array_device != MMCP_HOST || x->n < 2 || x->n > MOST_FACTORS || x->batch != 1 ||
+      x->same != NULL || options->precision != mmcp.native ||
       (options->objective != mmcp.time && options->objective != mmcp.flops) ||
       (options->device != Py_None && options->device != mmcp.cpu))
     return false;
   if (x->scaled || x->semiring != MMC_PLUS_TIMES) return false;
   if (x->dtype != MMC_F32 && x->dtype != MMC_F64 && x->dtype != MMC_C64 && x->dtype != MMC_C128)
     return false;
-  for (int64_t i = 0; i <= x->n; i++)
-    if (x->dims[i] < LEAST_SIDE || x->dims[i] > MOST_SIDE) return false;
-  return true;
+  const int64_t *dims = x->dims, least = x->n == 2 ? 1 : 2;
+  double multiplications = 0;
+  for (int64_t i = 0; i <= x->n; i++) {
+    if (dims[i] < least) return false;
+    if (i > 1) multiplications += (double)dims[0] * (double)dims[i - 1] * (double)dims[i];
+  }
+  return multiplications <= MOST_MULTIPLICATIONS;
 }
 
 int mmcp_cache_find(const mmcp_problem *problem, const mmcp_options *options, mmcp_plan **out) {
@@ -249,7 +263,7 @@ int mmcp_cache_find(const mmcp_problem *problem, const mmcp_options *options, mm
   if (plan == NULL || !is_for(plan, problem, options)) {
     const uint64_t hash = hash_of(problem, options);
     plan = *seek(hash, problem, options);
-    if (plan == NULL && is_little(problem, options) && !was_seen(hash)) {
+    if (plan == NULL && is_little(problem, options) && times_seen(hash) < AT_ONCE_MOST) {
       see(hash);
       *out = NULL;
       return 0;

@@ -2,6 +2,9 @@
 #include "execute.h"
 
 #include <fenv.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 #include <string.h>
 
 #include "cache.h"
@@ -282,12 +285,35 @@ static mmc_status execute(const mmcp_call *c, const mmc_chain *chain,
                       : mmc_execute(c->run, c->matrices, out);
 }
 
+/* What the loops and the BLAS compute by leaves its exceptions in SSE's register; to clear those of
+ * the x87 too takes 30 ns. */
+#if defined(__x86_64__)
+static void clear_errors(void) {
+  const unsigned set = _MM_EXCEPT_INVALID | _MM_EXCEPT_OVERFLOW, now = _mm_getcsr();
+  if ((now & set) != 0) _mm_setcsr(now & ~set);
+}
+
+static int errors_since(void) {
+  const unsigned now = _mm_getcsr();
+  return ((now & _MM_EXCEPT_INVALID) != 0 ? FE_INVALID : 0) |
+         ((now & _MM_EXCEPT_OVERFLOW) != 0 ? FE_OVERFLOW : 0);
+}
+#else
+static void clear_errors(void) {
+  feclearexcept(FE_INVALID | FE_OVERFLOW);
+}
+
+static int errors_since(void) {
+  return fetestexcept(FE_INVALID | FE_OVERFLOW);
+}
+#endif
+
 static mmc_status multiply(mmcp_call *c, const mmc_chain *chain, const mmc_plan_options *options) {
   const bool plain = c->exponents == NULL && c->semiring == MMC_PLUS_TIMES;
   if (!c->views[0].is_numpy || !plain) return execute(c, chain, options);
-  feclearexcept(FE_INVALID | FE_OVERFLOW);
+  clear_errors();
   mmc_status status = execute(c, chain, options);
-  c->errors = fetestexcept(FE_INVALID | FE_OVERFLOW);
+  c->errors = errors_since();
   return status;
 }
 

@@ -296,7 +296,7 @@ def test_cache_holds_shapes_not_arrays(rng):
     for _ in range(5):
         mmchain.multi_dot(random_chain(rng, [4, 3, 5]))
     assert mmchain.info()["cache"]["plans"] == 1
-    for _ in range(2):  # what is little has a plan from the second time on
+    for _ in range(4):  # what is little has a plan from the fourth time on
         mmchain.multi_dot(random_chain(rng, [4, 3, 5], "float32"))
         mmchain.multi_dot(random_chain(rng, [4, 3, 5, 2]))
         mmchain.multi_dot(random_chain(rng, [4, 3, 5]), objective="flops")
@@ -314,7 +314,7 @@ def test_cache_is_bounded_and_keeps_what_is_used(rng):
     kept = random_chain(rng, [2, 3, 4])
     for n in range(1, 1500):
         arrays = [np.ones((1, n)), np.ones((n, 1))]
-        for _ in range(2):
+        for _ in range(4):
             assert mmchain.multi_dot(arrays) == n
         mmchain.multi_dot(kept)
         assert plans() <= 512
@@ -325,24 +325,25 @@ def test_cache_is_bounded_and_keeps_what_is_used(rng):
     assert _mmchain.cached_plan() is plan
     mmchain.clear_cache()
     assert mmchain.info()["cache"] == {"plans": 0, "workspace_bytes": 0}
-    assert mmchain.multi_dot([np.ones((1, 7)), np.ones((7, 1))]) == 7 and plans() == 1
+    for made in (0, 0, 0, 1):
+        assert mmchain.multi_dot([np.ones((1, 7)), np.ones((7, 1))]) == 7 and plans() == made
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
-def test_a_little_chain_is_multiplied_at_once_the_first_time(rng, dtype):
-    """And has the bits of the plan that the second time is for, whatever its factors look like."""
+def test_a_little_chain_is_multiplied_at_once_the_first_times(rng, dtype):
+    """And has the bits of the plan that the fourth time is for, whatever its factors look like."""
     at_once = 0
     for _ in range(100):
-        dims = rng.integers(2, rng.choice([6, 30, 64]) + 1, rng.integers(3, 10)).tolist()
+        dims = rng.integers(2, rng.choice([6, 30, 64, 150]) + 1, rng.integers(3, 10)).tolist()
         arrays = random_chain(rng, dims, dtype)
         arrays = [np.asfortranarray(a) if rng.random() < 0.5 else a for a in arrays]
         objective = str(rng.choice(["time", "flops"]))
         mmchain.clear_cache()
         first = mmchain.multi_dot(arrays, objective=objective)
         at_once += plans() == 0
-        again = mmchain.multi_dot(arrays, objective=objective)
+        for _ in range(3):
+            np.testing.assert_array_equal(first, mmchain.multi_dot(arrays, objective=objective))
         assert plans() == 1
-        np.testing.assert_array_equal(first, again)
         np.testing.assert_array_equal(
             mmchain.plan(arrays, objective=objective).execute(arrays), first
         )
@@ -367,7 +368,7 @@ def test_shapes_that_are_never_seen_again_are_not_kept(rng):
     """They leave those alone that are, and are kept when they do come again, however late."""
     mmchain.clear_cache()
     often = [random_chain(rng, [2, n, 4]) for n in range(1, 101)]
-    for _ in range(3):
+    for _ in range(5):
         for arrays in often:
             mmchain.multi_dot(arrays)
     before = plans()
@@ -394,7 +395,7 @@ def test_idle_workspace_is_bounded():
     a, b, c = np.ones((rows, 5)), np.ones((5, 2)), np.ones((2, 5))
     most = 0
     for less in range(150):
-        for _ in range(2):  # what is multiplied once is not kept for long
+        for _ in range(4):  # what is multiplied a few times is not kept for long
             mmchain.multi_dot([a[: rows - less], b, c], objective="flops")
         held = mmchain.info()["cache"]["workspace_bytes"]
         assert held <= 1 << 30

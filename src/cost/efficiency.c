@@ -29,6 +29,8 @@ mmc_status mmci_array_create(const mmci_gemm *like, const mmci_grid grid[3], mmc
 void mmci_array_destroy(mmci_array *array) {
   if (array == NULL) return;
   free(array->seconds);
+  free(array->floors[0]);
+  free(array->floors[1]);
   free(array);
 }
 
@@ -38,6 +40,33 @@ static bool is_grid(const mmci_grid *grid) {
     if (grid->values[i] <= (i > 0 ? grid->values[i - 1] : 0) || grid->values[i] % grid->step != 0)
       return false;
   return true;
+}
+
+/* A float below the number, by a little more than rounding may add. */
+static float floor_of(double number) {
+  return (float)(number * (1 - 1e-6));
+}
+
+/* Writes the floors along m, or along n. */
+static void write_floors(mmci_array *array, int axis, float *floors) {
+  const mmci_grid *grid = array->grid;
+  const int64_t columns = grid[2].count, plane = grid[1].count * columns;
+  const int64_t back = axis == 0 ? plane : 1; /* to the size before along the axis */
+  for (int64_t at = 0; at < mmci_array_count(array); at++) {
+    const int64_t i = axis == 0 ? at / plane : at % columns;
+    const float here = floor_of(array->seconds[at] / (double)grid[axis].values[i]);
+    floors[at] = i > 0 && floors[at - back] < here ? floors[at - back] : here;
+  }
+}
+
+static mmc_status add_floors(mmci_array *array, mmci_error *error) {
+  const size_t count = (size_t)mmci_array_count(array);
+  for (int f = 0; f < 2; f++) {
+    array->floors[f] = mmci_alloc_array(count, sizeof *array->floors[f]);
+    if (array->floors[f] == NULL) return mmci_fail_nomem(error, count * sizeof *array->floors[f]);
+    write_floors(array, 2 * f, array->floors[f]);
+  }
+  return MMC_OK;
 }
 
 mmc_status mmci_array_restore(const mmci_gemm *like, const mmci_grid grid[3], const double *seconds,
@@ -63,8 +92,12 @@ mmc_status mmci_array_restore(const mmci_gemm *like, const mmci_grid grid[3], co
     return mmci_fail(error, MMC_E_FORMAT, "array: expected seconds > 0, got %g at %" PRId64,
                      seconds[at], at);
   }
-  *out = array;
-  return MMC_OK;
+  status = add_floors(array, error);
+  if (status == MMC_OK)
+    *out = array;
+  else
+    mmci_array_destroy(array);
+  return status;
 }
 
 /* ---- interpolation ------------------------------------------------------------------------- */
@@ -75,18 +108,17 @@ typedef struct place {
   double share;
 } place;
 
+static int64_t rounded_up(int64_t size, int64_t step) {
+  return step == 1 ? size : (size + step - 1) / step * step;
+}
+
 /* Finds the place of a size; returns false when it is not within the grid. */
 static bool find_in_grid(const mmci_grid *grid, int64_t size, place *out) {
   if (size < 1 || size > grid->values[grid->count - 1]) return false;
-  int64_t up = (size + grid->step - 1) / grid->step * grid->step;
-  int low = 0, high = grid->count - 1; /* ends at the first value that is not below up */
-  while (low < high) {
-    int middle = (low + high) / 2;
-    if (grid->values[middle] >= up)
-      high = middle;
-    else
-      low = middle + 1;
-  }
+  const int64_t up = rounded_up(size, grid->step);
+  int low = 0; /* ends at the first value that is not below up; no branch depends on the size */
+  for (int left = grid->count; left > 1; left -= left / 2)
+    low += grid->values[low + left / 2 - 1] < up ? left / 2 : 0;
   *out = (place){.at = low, .next = low};
   if (low == 0 || grid->values[low] == up) return true;
   int64_t below = grid->values[low - 1];
@@ -120,24 +152,28 @@ static void find_corners(const view *v, const place p[3], double corners[8]) {
 
 /* Returns what the size takes at the best efficiency of its corners: where the time leaps between
  * grid values, the size may lie before the leap or behind it. */
-static double least_seconds(const view *v, const place p[3]) {
-  double corners[8], least = (double)INFINITY;
-  find_corners(v, p, corners);
+static double least_seconds(const view *v, const place p[3], const double corners[8]) {
+  double larger[3][2]; /* how many times the size is larger than the corner */
+  double least = (double)INFINITY;
+  for (int i = 0; i < 3; i++) {
+    const int64_t *values = v->array->grid[i].values;
+    const double at = (double)values[p[i].at], next = (double)values[p[i].next];
+    const bool is_between = p[i].share > 0;
+    const double size = between(at, next, p[i].share);
+    larger[i][0] = is_between ? size / at : 1;
+    larger[i][1] = is_between ? size / next : 1;
+  }
   for (int c = 0; c < 8; c++) {
-    double larger = 1; /* how many times the size is larger than the corner */
-    for (int i = 0; i < 3; i++) {
-      const int64_t *values = v->array->grid[i].values;
-      double at = (double)values[p[i].at], next = (double)values[p[i].next];
-      larger *= between(at, next, p[i].share) / (c >> i & 1 ? next : at);
-    }
-    least = fmin(least, corners[c] * larger);
+    const double seconds =
+        corners[c] * (larger[0][c & 1] * larger[1][c >> 1 & 1] * larger[2][c >> 2]);
+    least = seconds < least ? seconds : least;
   }
   return least;
 }
 
-static double interpolated(const view *v, const place p[3]) {
+static double interpolated(const double all[8], const place p[3]) {
   double corners[8];
-  find_corners(v, p, corners);
+  memcpy(corners, all, sizeof corners);
   for (int i = 2, count = 4; i >= 0; i--, count /= 2)
     for (int c = 0; c < count; c++)
       corners[c] = between(corners[c], corners[c + count], p[i].share);
@@ -152,8 +188,10 @@ static bool find_places(const mmci_array *array, int64_t m, int64_t k, int64_t n
 double mmci_array_seconds(const mmci_array *array, int64_t m, int64_t k, int64_t n) {
   place p[3];
   if (!find_places(array, m, k, n, p)) return (double)NAN;
-  view v = view_of(array);
-  return interpolated(&v, p);
+  const view v = view_of(array);
+  double corners[8];
+  find_corners(&v, p, corners);
+  return interpolated(corners, p);
 }
 
 double mmci_array_efficiency(const mmci_array *array, int64_t m, int64_t k, int64_t n) {
@@ -280,7 +318,7 @@ static void time_line(const view *v, const place p[3], int axis, double line[MMC
 static void best_on_line(const mmci_array *array, const double *line, mmci_axis axis, int64_t size,
                          double plain_s, bool on_grid, cut *best) {
   const mmci_grid *grid = &array->grid[axis - MMCI_AXIS_M];
-  const int64_t *values = grid->values, up = (size + grid->step - 1) / grid->step * grid->step;
+  const int64_t *values = grid->values, up = rounded_up(size, grid->step);
   int above = grid->count - 1; /* ends at the first value that is not below what is left */
   for (int i = 0; i < grid->count && values[i] < size; i++) {
     int64_t rest = up - values[i];
@@ -300,19 +338,45 @@ static void best_on_line(const mmci_array *array, const double *line, mmci_axis 
   }
 }
 
+/* Says whether some cut of the size along m (0) or n (2) might take less than plain_s by more than
+ * its margin. No part takes less for its size than the floor of all sizes up to the whole. */
+static bool may_gain(const view *v, const place p[3], int axis, int64_t size, double plain_s) {
+  const mmci_array *array = v->array;
+  const float *floors = array->floors[axis / 2];
+  if (floors == NULL) return true;
+  const int one = (axis + 1) % 3, other = (axis + 2) % 3;
+  double corners[4];
+  for (int c = 0; c < 4; c++)
+    corners[c] = (double)floors[v->strides[axis] * p[axis].next +
+                                v->strides[one] * (c & 1 ? p[one].next : p[one].at) +
+                                v->strides[other] * (c & 2 ? p[other].next : p[other].at)];
+  const double low = between(corners[0], corners[1], p[one].share),
+               high = between(corners[2], corners[3], p[one].share),
+               least_s = (double)size * between(low, high, p[other].share);
+  const mmci_trust *trust = &array->trust;
+  const double margin = trust->margin < trust->between ? trust->margin : trust->between;
+  return least_s * (1 + margin) < plain_s;
+}
+
 bool mmci_array_choose(const mmci_array *array, int64_t m, int64_t k, int64_t n,
                        mmci_choice *choice) {
   place p[3];
   if (!find_places(array, m, k, n, p)) return false;
-  view v = view_of(array);
-  double line[MMCI_ARRAY_VALUES], plain_s = interpolated(&v, p);
-  double least_s = fmin(plain_s, least_seconds(&v, p));
-  bool on_grid = !(p[0].share > 0) && !(p[1].share > 0) && !(p[2].share > 0);
+  const view v = view_of(array);
+  double line[MMCI_ARRAY_VALUES], corners[8];
+  find_corners(&v, p, corners);
+  const double plain_s = interpolated(corners, p), by_corners = least_seconds(&v, p, corners),
+               least_s = by_corners < plain_s ? by_corners : plain_s;
+  const bool on_grid = !(p[0].share > 0) && !(p[1].share > 0) && !(p[2].share > 0);
   cut best = {.axis = MMCI_PIECE, .seconds = least_s};
-  time_line(&v, p, 0, line);
-  best_on_line(array, line, MMCI_AXIS_M, m, least_s, on_grid, &best);
-  time_line(&v, p, 2, line);
-  best_on_line(array, line, MMCI_AXIS_N, n, least_s, on_grid, &best);
+  if (may_gain(&v, p, 0, m, least_s)) {
+    time_line(&v, p, 0, line);
+    best_on_line(array, line, MMCI_AXIS_M, m, least_s, on_grid, &best);
+  }
+  if (may_gain(&v, p, 2, n, least_s)) {
+    time_line(&v, p, 2, line);
+    best_on_line(array, line, MMCI_AXIS_N, n, least_s, on_grid, &best);
+  }
 
   /* Of the recipe only what is read is written, as plans ask for hundreds of prices. */
   mmci_recipe_set_whole(&choice->recipe, 0);

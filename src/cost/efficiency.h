@@ -41,6 +41,9 @@ typedef struct mmci_array {
   /* Seconds of a product; that of grid values (i, j, l) is at (i * grid[1].count + j) *
    * grid[2].count + l. */
   double *seconds;
+  /* At the same places, of restored arrays: the least seconds for a row of all sizes up to this one
+   * along m, and for a column along n; no more than that. NULL: not known. */
+  float *floors[2];
 } mmci_array;
 
 /* Makes an array whose seconds the caller fills in. Returns E_NOMEM. */

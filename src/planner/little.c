@@ -27,9 +27,15 @@ static bool is_little(const mmc_chain *chain) {
   if (!floats || chain->n < 2 || chain->n > MMCI_LITTLE_FACTORS || chain->batch != 1 ||
       chain->same != NULL || chain->traits != NULL)
     return false;
-  for (int32_t v = 0; v <= chain->n; v++)
-    if (chain->dims[v] < 2 || chain->dims[v] > MMCI_LITTLE_SIDE) return false;
-  return true;
+  const int64_t least = chain->n == 2 ? 1 : 2;
+  double multiplications = 0; /* from left to right, which the best order takes at most */
+  for (int32_t v = 0; v <= chain->n; v++) {
+    if (chain->dims[v] < least) return false;
+    if (v > 1)
+      multiplications +=
+          (double)chain->dims[0] * (double)chain->dims[v - 1] * (double)chain->dims[v];
+  }
+  return multiplications <= MMCI_LITTLE_MULTIPLICATIONS;
 }
 
 /* Says whether the options ask for nothing that changes a plan of least time or multiplications. */
@@ -147,9 +153,15 @@ mmc_status mmci_little_order(const mmci_objective *objective, const mmc_chain *c
   mmc_status status = mmci_offers_pricing(on, wisdom, chain->dtype, MMCI_NATIVE, &known, error);
   if (status != MMC_OK) return status;
   const mmci_pricing pricing = mmci_wisdom_pricing_of(known);
-  t.pricing = &pricing;
-  t.gemm = mmci_chain_product(chain, MMCI_NATIVE, 0, 1, 2);
-  *found = !tries_more(on, chain, known) && find_order(&t, products, variants);
+  if (chain->n == 2 && !mmci_wisdom_pricing_knows_products(known)) {
+    products[0] = (mmci_product){0, 1};
+    variants[0] = 0;
+    *found = true;
+  } else if (!tries_more(on, chain, known)) {
+    t.pricing = &pricing;
+    t.gemm = mmci_chain_product(chain, MMCI_NATIVE, 0, 1, 2);
+    *found = find_order(&t, products, variants);
+  }
   mmci_wisdom_pricing_release(known);
   return MMC_OK;
 }

@@ -3,57 +3,78 @@
 #include "base/alloc.h"
 #include "run/matrices.h"
 
-/* The most products, and the bytes of all intermediates. */
-enum { MOST = 16, ROOM_BYTES = 64 << 10 };
+/* The most products, and the bytes of all intermediates: on the stack, and of memory that is taken
+ * for them. */
+enum { MOST = 16, ROOM_BYTES = 64 << 10, MOST_BYTES = 8 << 20 };
 
-/* An operand: where it lies, how, and its sizes as the product reads it. */
+/* How an operand lies, and its sizes as the product reads it. */
 typedef struct value {
-  const void *data;
   mmci_form form;
   int64_t rows, cols;
 } value;
 
 static value factor_of(const mmc_chain *chain, int32_t i, const mmc_matrix *matrix) {
-  return (value){matrix->data, mmci_factor_form(chain, i, matrix, mmci_matrix_ld(matrix), 0),
-                 chain->dims[i], chain->dims[i + 1]};
+  return (value){mmci_factor_form(chain, i, matrix, mmci_matrix_ld(matrix), 0), chain->dims[i],
+                 chain->dims[i + 1]};
 }
 
 static size_t aligned(size_t bytes) {
   return (bytes + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
 }
 
-/* Computes the products one after the other; returns false where one cannot be computed so. */
-static bool multiply(const mmci_device_ops *ops, mmci_device *device, const mmc_chain *chain,
-                     const mmci_product *products, const int *variants, const mmc_matrix *factors,
-                     const mmc_matrix *out) {
-  _Alignas(MMCI_ALIGNMENT) char room[ROOM_BYTES];
+/* A product, and where its result goes among the intermediates. */
+typedef struct product {
+  mmci_gemm gemm;
+  size_t offset;
+} product;
+
+/* Writes the products and the bytes of all intermediates; returns false where some are not computed
+ * so. */
+static bool lay_out(const mmci_device_ops *ops, const mmci_device *device, const mmc_chain *chain,
+                    const mmci_product *pairs, const int *variants, const mmc_matrix *factors,
+                    const mmc_matrix *out, product *products, size_t *bytes) {
+  const int32_t n = chain->n, count = n - 1;
+  int32_t of_factors = 0; /* products of two factors; more than one do not wait for each other */
+  for (int32_t t = 0; t < count; t++) of_factors += pairs[t].left < n && pairs[t].right < n;
   value results[MOST];
-  size_t used = 0;
-  const int32_t n = chain->n;
-  for (int32_t t = 0; t < n - 1; t++) {
-    const mmci_product p = products[t];
-    const value a = p.left < n ? factor_of(chain, p.left, &factors[p.left]) : results[p.left - n];
-    const value b =
-        p.right < n ? factor_of(chain, p.right, &factors[p.right]) : results[p.right - n];
-    const bool is_last = t == n - 2;
+  *bytes = 0;
+  for (int32_t t = 0; t < count; t++) {
+    const mmci_product p = pairs[t];
+    const value a = p.left < n ? factor_of(chain, p.left, &factors[p.left]) : results[p.left - n],
+                b = p.right < n ? factor_of(chain, p.right, &factors[p.right])
+                                : results[p.right - n];
+    const bool is_last = t == count - 1;
     const int64_t tight = b.cols > 0 ? b.cols : 1;
-    const size_t bytes = (size_t)a.rows * (size_t)b.cols * mmc_dtype_size(chain->dtype);
-    if (!is_last && bytes > sizeof room - used) return false;
-    void *c = is_last ? out->data : room + used;
-    const mmci_gemm gemm = {.dtype = chain->dtype,
-                            .m = a.rows,
-                            .k = a.cols,
-                            .n = b.cols,
-                            .a = a.form,
-                            .b = b.form,
-                            .ldc = is_last ? mmci_matrix_ld(out) : tight,
-                            .batch = 1,
-                            .variant = variants[t]};
-    if (!ops->at_once(device, &gemm, a.data, b.data, c)) return false;
-    results[t] = (value){c, {.ld = tight}, a.rows, b.cols};
-    if (!is_last) used += aligned(bytes);
+    products[t] = (product){.gemm = {.dtype = chain->dtype,
+                                     .m = a.rows,
+                                     .k = a.cols,
+                                     .n = b.cols,
+                                     .a = a.form,
+                                     .b = b.form,
+                                     .ldc = is_last ? mmci_matrix_ld(out) : tight,
+                                     .batch = 1,
+                                     .variant = variants[t]},
+                            .offset = *bytes};
+    if (!ops->takes_at_once(device, &products[t].gemm, of_factors > 1)) return false;
+    results[t] = (value){{.ld = tight}, a.rows, b.cols};
+    if (!is_last) *bytes += aligned((size_t)a.rows * (size_t)b.cols * mmc_dtype_size(chain->dtype));
+    if (*bytes > MOST_BYTES) return false;
   }
   return true;
+}
+
+static const void *operand(const product *products, const mmc_matrix *factors, int32_t n,
+                           int32_t number, const char *room) {
+  return number < n ? factors[number].data : room + products[number - n].offset;
+}
+
+static void multiply(const mmci_device_ops *ops, mmci_device *device, int32_t n,
+                     const product *products, const mmci_product *pairs, const mmc_matrix *factors,
+                     const mmc_matrix *out, char *room) {
+  for (int32_t t = 0; t < n - 1; t++)
+    ops->at_once(device, &products[t].gemm, operand(products, factors, n, pairs[t].left, room),
+                 operand(products, factors, n, pairs[t].right, room),
+                 t == n - 2 ? out->data : room + products[t].offset);
 }
 
 mmc_status mmci_multiply_at_once(const mmci_device_ops *ops, mmci_device *device,
@@ -61,12 +82,20 @@ mmc_status mmci_multiply_at_once(const mmci_device_ops *ops, mmci_device *device
                                  const int *variants, const mmc_matrix *factors,
                                  const mmc_matrix *out, bool *done, mmci_error *error) {
   *done = false;
+  product laid_out[MOST];
+  size_t bytes;
   if (ops->at_once == NULL || chain->n < 2 || chain->n - 1 > MOST || chain->batch != 1)
     return MMC_OK;
   mmc_status status = mmci_matrices_check(chain, factors, out, error);
   if (status != MMC_OK) return status;
-  if (out->layout != MMC_ROW_MAJOR || mmci_matrices_have_addresses(chain->n, factors, out))
+  if (out->layout != MMC_ROW_MAJOR || mmci_matrices_have_addresses(chain->n, factors, out) ||
+      !lay_out(ops, device, chain, products, variants, factors, out, laid_out, &bytes))
     return MMC_OK;
-  *done = multiply(ops, device, chain, products, variants, factors, out);
+  _Alignas(MMCI_ALIGNMENT) char room[ROOM_BYTES];
+  char *memory = bytes > sizeof room ? mmci_alloc_aligned(bytes, 1) : room;
+  if (memory == NULL) return mmci_fail_nomem(error, bytes);
+  multiply(ops, device, chain->n, laid_out, products, factors, out, memory);
+  if (memory != room) free(memory);
+  *done = true;
   return MMC_OK;
 }

@@ -6,11 +6,11 @@
 #include "plan/plan.h"
 
 /* Multiplies a chain of one product or more in the order of its products, which are as in
- * mmci_tree and computed by these variants, with intermediates on the stack. The result has the
- * bits that a run gives whose steps are plain calls. *done is false, and out is undefined, where
+ * mmci_tree and computed by these variants. The result has the bits that a run gives whose steps
+ * are plain calls or, where they are small, one call. *done is false, and out is as it was, where
  * only a run can do it: the device computes some product otherwise, intermediates are large, or
  * matrices lie as tables of addresses or the result by columns. Returns what mmci_matrices_check()
- * does. */
+ * does, E_NOMEM. */
 mmc_status mmci_multiply_at_once(const mmci_device_ops *ops, mmci_device *device,
                                  const mmc_chain *chain, const mmci_product *products,
                                  const int *variants, const mmc_matrix *factors,

@@ -126,6 +126,10 @@ static mmc_status add_product(mmci_wisdom_table *table, const mmci_wisdom_produc
   return MMC_OK;
 }
 
+bool mmci_wisdom_has_products(const mmci_wisdom_table *table) {
+  return table->count > 0;
+}
+
 const mmci_wisdom_product *mmci_wisdom_find(const mmci_wisdom_table *table,
                                             const mmci_wisdom_key *key) {
   if (table->count == 0) return NULL;

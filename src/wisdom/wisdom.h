@@ -202,6 +202,8 @@ mmc_status mmci_wisdom_acquire(mmci_wisdom *wisdom, const mmci_fingerprint *fing
                                mmci_wisdom_table **out, mmci_error *error);
 void mmci_wisdom_release(mmci_wisdom_table *table);
 
+/* Says whether any product was measured. */
+bool mmci_wisdom_has_products(const mmci_wisdom_table *table);
 /* Returns NULL when there is none; what it returns lives as long as the table. */
 const mmci_wisdom_product *mmci_wisdom_find(const mmci_wisdom_table *table,
                                             const mmci_wisdom_key *key);

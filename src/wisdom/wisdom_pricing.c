@@ -31,7 +31,7 @@ struct mmci_wisdom_pricing {
   mmci_wisdom_table *table; /* NULL when there is no store */
   mmci_array *arrays[OPS][OPS];
   mmci_roofline roofline;
-  bool knows_batches, knows_structure;
+  bool knows_products, knows_batches, knows_structure;
   mmci_structure_share shares[MMCI_STRUCTURE_PIECES]; /* NaN where they were not measured */
   call_filter calls;
   char notice[sizeof((mmci_error *)0)->text];
@@ -149,12 +149,14 @@ static mmc_status read_table(mmci_wisdom_pricing *p, mmc_dtype dtype, mmci_preci
   take_shares(p);
   mmci_wisdom_each_fact(p->table, "call ", add_call, &p->calls);
   p->knows_batches = mmci_wisdom_has_facts(p->table, "batch ");
+  p->knows_products = mmci_wisdom_has_products(p->table);
   for (int a = 0; a < OPS; a++)
     for (int b = 0; b < OPS; b++) {
       mmci_gemm like = mmci_gemm_tight(dtype, precision, 1, 1, 1, (mmc_op)a, (mmc_op)b);
       mmc_status status =
           mmci_wisdom_array_restore(p->table, &like, (mmc_op)a, (mmc_op)b, &p->arrays[a][b], error);
       if (status != MMC_OK) return status;
+      p->knows_products = p->knows_products || p->arrays[a][b] != NULL;
     }
   return MMC_OK;
 }
@@ -367,6 +369,10 @@ bool mmci_wisdom_pricing_group(const mmci_wisdom_pricing *p, const mmci_group *g
   if (!p->calls.any || !may_know(&p->calls, last->m, last->n)) return false;
   mmci_group_name(group, name);
   return find_call(p, name, seconds, error);
+}
+
+bool mmci_wisdom_pricing_knows_products(const mmci_wisdom_pricing *p) {
+  return p->knows_products || p->roofline.model.better != NULL;
 }
 
 bool mmci_wisdom_pricing_knows_groups(const mmci_wisdom_pricing *p, const mmc_chain *chain) {

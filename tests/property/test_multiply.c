@@ -62,7 +62,7 @@ static mmc_matrix place(uint64_t *random, mmc_dtype dtype, int64_t rows, int64_t
 static void draw(uint64_t *random, problem *p) {
   static const mmc_dtype dtypes[] = {MMC_F32,  MMC_F64,  MMC_F64, MMC_C64,
                                      MMC_C128, MMC_BF16, MMC_I32};
-  static const int64_t most[] = {3, 8, 30, 64, 64, 70};
+  static const int64_t most[] = {3, 8, 30, 64, 128, 200};
   p->dtype = dtypes[random_below(random, 7)];
   p->n = 1 + (int)random_below(random, MOST_FACTORS);
   const int64_t limit = most[random_below(random, 6)], least = random_below(random, 8) == 0 ? 0 : 2;

@@ -1,4 +1,5 @@
 /* test_array.c: steps and the efficiency array on machines that are formulas. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -316,6 +317,60 @@ static void kept_and_restored(void **state) {
   mmci_array_destroy(array);
 }
 
+/* Fills a grid of random steps and values; sizes reach to its last value. */
+static mmci_grid random_grid(uint64_t *random) {
+  mmci_grid grid = {.step = 1 + random_below(random, 5), .count = 1 + (int)random_below(random, 9)};
+  int64_t value = 0;
+  for (int i = 0; i < grid.count; i++)
+    grid.values[i] = value += grid.step * (1 + random_below(random, 4));
+  return grid;
+}
+
+/* Restored arrays know what a size takes at least, and look no further where no cut can gain: the
+ * choice is that of an array which does not know it. Times grow with the sizes and leap, so that
+ * some cuts gain much, some their margin, and most nothing. */
+static void floors_do_not_choose(void **state) {
+  (void)state;
+  uint64_t random = seed;
+  int cuts = 0, wholes = 0;
+  printf("seed %llu\n", (unsigned long long)seed);
+  for (int round = 0; round < 300; round++) {
+    const mmci_grid grid[3] = {random_grid(&random), random_grid(&random), random_grid(&random)};
+    const mmci_gemm like = synthetic_gemm(1, 1, 1);
+    const double leaps = fabs(random_unit(&random)), start = 1e-7 * fabs(random_unit(&random));
+    mmci_array *array, *back;
+    assert_int_equal(mmci_array_create(&like, grid, &array, NULL), MMC_OK);
+    array->trust =
+        (mmci_trust){0.1 * fabs(random_unit(&random)), 0.2 * fabs(random_unit(&random)), 0.1};
+    int64_t at = 0;
+    for (int i = 0; i < grid[0].count; i++)
+      for (int j = 0; j < grid[1].count; j++)
+        for (int l = 0; l < grid[2].count; l++)
+          array->seconds[at++] =
+              (start + 1e-9 * (double)(grid[0].values[i] * grid[1].values[j] * grid[2].values[l])) *
+              (1 + leaps * fabs(random_unit(&random)));
+    assert_int_equal(mmci_array_restore(&like, grid, array->seconds, &array->trust, &back, NULL),
+                     MMC_OK);
+    for (int x = 0; x < 200; x++) {
+      int64_t size[3];
+      mmci_choice a, b;
+      for (int d = 0; d < 3; d++)
+        size[d] = 1 + random_below(&random, grid[d].values[grid[d].count - 1]);
+      assert_true(mmci_array_choose(array, size[0], size[1], size[2], &a) &&
+                  mmci_array_choose(back, size[0], size[1], size[2], &b));
+      if (!mmci_recipe_equal(&a.recipe, &b.recipe) || a.seconds != b.seconds ||
+          a.gain.value != b.gain.value || a.gain.low != b.gain.low || a.gain.high != b.gain.high)
+        fail_msg("%lld x %lld x %lld: another choice, round %d", (long long)size[0],
+                 (long long)size[1], (long long)size[2], round);
+      cuts += a.recipe.count > 1;
+      wholes += a.recipe.count == 1;
+    }
+    mmci_array_destroy(array);
+    mmci_array_destroy(back);
+  }
+  assert_true(cuts > 1000 && wholes > 1000);
+}
+
 /* ---- budget -------------------------------------------------------------------------------- */
 
 enum { JOURNAL = 40000, SLOTS = 1 << 17 };
@@ -512,9 +567,9 @@ int main(void) {
       cmocka_unit_test(steps_of_ladders),  cmocka_unit_test(steps_of_other_shapes),
       cmocka_unit_test(ladders_are_known), cmocka_unit_test(thinned_and_noisy),
       cmocka_unit_test(overstated_cuts),   cmocka_unit_test(outside_is_unknown),
-      cmocka_unit_test(kept_and_restored), cmocka_unit_test(budgets),
-      cmocka_unit_test(budgets_thin),      cmocka_unit_test(progress_counts),
-      cmocka_unit_test(bad_ranges),
+      cmocka_unit_test(kept_and_restored), cmocka_unit_test(floors_do_not_choose),
+      cmocka_unit_test(budgets),           cmocka_unit_test(budgets_thin),
+      cmocka_unit_test(progress_counts),   cmocka_unit_test(bad_ranges),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

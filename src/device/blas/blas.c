@@ -165,6 +165,10 @@ mmci_several_kind mmci_blas_several(const mmci_gemm *gemm) {
   }
 }
 
+bool mmci_blas_is_call(const mmci_gemm *gemm) {
+  return choose_method(gemm) == MATRIX_MATRIX;
+}
+
 bool mmci_blas_is_small(const mmci_gemm *gemm) {
   if (mmci_blas_is_reproducible(gemm)) return choose_method(gemm) == SMALL;
   const method how = choose_method(gemm);
@@ -613,25 +617,45 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
   return status;
 }
 
-/* Whatever writes code, packs into a queue's room or cuts is left to prepare(). */
-static bool multiply_at_once(mmci_device *device, const mmci_gemm *given, const void *a,
+/* Says whether loops compute the product at once; to these the number of threads is nothing. */
+static bool goes_to_loops(const mmci_gemm *gemm, method how) {
+  return how == SMALL && mmci_small_loops_can() && gemm->variant <= fewer();
+}
+
+/* Whatever writes code, packs into a queue's room or cuts is left to prepare(). Threads that
+ * compute a chain's products side by side compute those by LIBXSMM which alone are OpenBLAS's. */
+static bool takes_at_once(const mmci_device *device, const mmci_gemm *gemm, bool beside) {
+  (void)device;
+  if (gemm->batch > 1 || gemm->precision != MMCI_NATIVE) return false;
+  const method how = choose_method(gemm);
+  if (goes_to_loops(gemm, how)) return true;
+  if (gemm->variant != 0 || (beside && mmci_blas_has_threads(gemm) && mmci_small_can(gemm)))
+    return false;
+  switch (how) {
+    case MATRIX_MATRIX:
+      return !choose_pieces(gemm, mmci_blas_threads()).any;
+    case VECTORS:
+    case DOT:
+    case MATRIX_VECTOR:
+    case VECTOR_MATRIX:
+      return true;
+    default:
+      return false;
+  }
+}
+
+static void multiply_at_once(mmci_device *device, const mmci_gemm *given, const void *a,
                              const void *b, void *c) {
   (void)device;
   const method how = choose_method(given);
   mmci_gemm gemm = *given;
-  if (gemm.batch > 1 || gemm.precision != MMCI_NATIVE) return false;
-  /* The number of threads is nothing to small products. */
-  if (how == SMALL && mmci_small_loops_can() && gemm.variant <= fewer()) {
-    mmci_blas_call(&gemm); /* drops conjugates of real numbers */
-    const mmci_small small = mmci_small_make(&gemm);
-    multiply_small(&small, a, b, c);
-    return true;
+  if (is_real(gemm.dtype)) gemm.a.conj = gemm.b.conj = false;
+  if (!goes_to_loops(given, how)) {
+    calls[gemm.dtype][how](&gemm, a, b, c);
+    return;
   }
-  if (how != MATRIX_MATRIX || gemm.variant != 0 || choose_pieces(&gemm, mmci_blas_threads()).any)
-    return false;
-  const mmci_blas_fn multiply = mmci_blas_call(&gemm);
-  multiply(&gemm, a, b, c);
-  return true;
+  const mmci_small small = mmci_small_make(&gemm);
+  multiply_small(&small, a, b, c);
 }
 
 /* ---- the device ---------------------------------------------------------------------------- */
@@ -900,5 +924,6 @@ const mmci_device_ops mmci_device_blas = {
     .scan_release = mmci_blas_scan_release,
     .scan_facts = mmci_blas_scan_facts,
     .scan_enqueue = mmci_blas_scan_enqueue,
+    .takes_at_once = takes_at_once,
     .at_once = multiply_at_once,
 };

@@ -36,6 +36,9 @@ bool mmci_blas_is_reproducible(const mmci_gemm *gemm);
 /* Returns the loops that compute several such products. */
 mmci_several_kind mmci_blas_several(const mmci_gemm *gemm);
 
+/* Says whether a product of two matrices is one call of a CBLAS where it is alone. */
+bool mmci_blas_is_call(const mmci_gemm *gemm);
+
 /* Says whether a product within a group is better done by small.h than by mmci_blas_call(). */
 bool mmci_blas_is_small(const mmci_gemm *gemm);
 

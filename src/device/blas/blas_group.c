@@ -301,12 +301,15 @@ static mmc_status expect_crowds(mmci_group_kernel *kernel, double serial_s, mmci
     has_library = has_library || kernel->products[t].is_large;
   kernel->crowd =
       has_library && library_threads > kernel->threads ? library_threads : kernel->threads;
-  if (kernel->crowd == 1 || !mmci_ways_pay(serial_s)) return MMC_OK;
+  const bool has_one_way = kernel->batch == 1 && kernel->threads == 1;
+  if (kernel->crowd == 1 || has_one_way || !mmci_ways_pay(serial_s)) return MMC_OK;
   return mmci_ways_create(has_library, &kernel->ways, error);
 }
 
 /* Decides how many threads there are, and what each does: chains of the batch, or groups of a
- * single one. */
+ * single one. A single chain whose products wait for one another leaves those to OpenBLAS's threads
+ * that these compute: no chain so computed was slower by more than the noise, and its bits depend
+ * on nothing else. */
 static mmc_status share_out(mmci_group_kernel *kernel, const mmci_group *group, mmci_error *error) {
   double *seconds = mmci_alloc_array((size_t)group->count, sizeof *seconds), all_s = 0;
   if (seconds == NULL) return mmci_fail_nomem(error, (size_t)group->count * sizeof *seconds);
@@ -331,6 +334,8 @@ static mmc_status share_out(mmci_group_kernel *kernel, const mmci_group *group, 
   for (int32_t t = 0; t < group->count; t++) {
     product *x = &kernel->products[t];
     choose_calls(group, kernel->groups.order[t], x);
+    const bool waits = kernel->threads == 1 && group->batch == 1;
+    if (waits && x->is_large && mmci_blas_is_call(&x->gemm)) x->small = (mmci_small){0};
     if (x->small.can) mmci_small_prepare(&x->small, group->batch);
   }
   status = expect_crowds(kernel, (double)group->batch * all_s, error);

@@ -67,8 +67,9 @@ static bool ends_with_little(const mmci_gemm *gemm) {
 }
 
 bool mmci_small_pays(const mmci_gemm *gemm) {
-  if (!mmci_small_can(gemm) || !within(gemm, SMALL) || ends_with_little(gemm)) return false;
-  return real_product(gemm).n > NARROW || gemm->m * gemm->k <= FEW;
+  if (!within(gemm, SMALL) || ends_with_little(gemm) || !mmci_small_can(gemm)) return false;
+  const int64_t numbers = mmci_dtype_is_complex(gemm->dtype) ? 2 * gemm->n : gemm->n;
+  return numbers > NARROW || gemm->m * gemm->k <= FEW;
 }
 
 /* Code is worth writing for a product that is computed so many times: writing takes as long as some

@@ -19,10 +19,11 @@ static int64_t width_of(const mmci_gemm *gemm) {
   return gemm->dtype == MMC_F32 ? 16 : 8;
 }
 
-/* Narrow blocks of many rows have sums enough. */
+/* Narrow blocks of many rows have sums enough. LIBXSMM itself is not asked which instructions it
+ * uses, since the first question of a process takes it 4 ms. */
 bool mmci_xsmm_in_order(const mmci_gemm *gemm) {
   enum { ROWS = 12 };
-  if (libxsmm_get_target_archid() < LIBXSMM_X86_AVX512) return true;
+  if (!__builtin_cpu_supports("avx512f")) return true;
   const int64_t width = width_of(gemm), last = gemm->n % (VECTORS * width);
   const bool is_narrow = last > 0 && last <= width;
   return !is_narrow || (gemm->n <= width && gemm->m >= ROWS);
