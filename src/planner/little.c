@@ -160,6 +160,7 @@ mmc_status mmci_little_order(const mmci_objective *objective, const mmc_chain *c
   } else if (!tries_more(on, chain, known)) {
     t.pricing = &pricing;
     t.gemm = mmci_chain_product(chain, MMCI_NATIVE, 0, 1, 2);
+    memset(t.variant, 0, sizeof t.variant);
     *found = find_order(&t, products, variants);
   }
   mmci_wisdom_pricing_release(known);
