@@ -15,8 +15,10 @@ typedef struct tables {
   mmci_gemm gemm;              /* the product that was priced last */
   int64_t count[VERTICES][VERTICES];
   double seconds[VERTICES][VERTICES];
-  int8_t fewest[VERTICES][VERTICES], fastest[VERTICES][VERTICES]; /* splits */
-  int variant[VERTICES][VERTICES]; /* of the last product of the sub-chain */
+  struct {
+    int8_t fewest[VERTICES][VERTICES], fastest[VERTICES][VERTICES]; /* splits */
+    int variant[VERTICES][VERTICES]; /* of the last product of the sub-chain */
+  } best;
 } tables;
 
 /* ---- what is little ------------------------------------------------------------------------ */
@@ -85,13 +87,13 @@ static bool fill_entry(tables *t, int32_t i, int32_t j) {
     if (is_better(t, i, j, k, fastest, sum_s < seconds, sum_s == seconds)) {
       fastest = k;
       seconds = sum_s;
-      t->variant[i][j] = variant;
+      t->best.variant[i][j] = variant;
     }
   }
   t->count[i][j] = count;
   t->seconds[i][j] = seconds;
-  t->fewest[i][j] = (int8_t)fewest;
-  t->fastest[i][j] = (int8_t)(t->pricing != NULL ? fastest : fewest);
+  t->best.fewest[i][j] = (int8_t)fewest;
+  t->best.fastest[i][j] = (int8_t)(t->pricing != NULL ? fastest : fewest);
   return true;
 }
 
@@ -101,13 +103,13 @@ static bool fill_entry(tables *t, int32_t i, int32_t j) {
 static int32_t write_products(const tables *t, int32_t i, int32_t j, int32_t *count,
                               mmci_product *products, int *variants) {
   if (j == i + 1) return i;
-  const int32_t k = t->fewest[i][j];
-  if (k != t->fastest[i][j]) return -1;
+  const int32_t k = t->best.fewest[i][j];
+  if (k != t->best.fastest[i][j]) return -1;
   const int32_t left = write_products(t, i, k, count, products, variants);
   const int32_t right = left < 0 ? -1 : write_products(t, k, j, count, products, variants);
   if (right < 0) return -1;
   products[*count] = (mmci_product){left, right};
-  variants[*count] = t->pricing != NULL ? t->variant[i][j] : 0;
+  variants[*count] = t->pricing != NULL ? t->best.variant[i][j] : 0;
   return t->chain->n + (*count)++;
 }
 
@@ -115,6 +117,7 @@ static int32_t write_products(const tables *t, int32_t i, int32_t j, int32_t *co
 
 static bool find_order(tables *t, mmci_product *products, int *variants) {
   const int32_t n = t->chain->n;
+  memset(&t->best, 0, sizeof t->best);
   for (int32_t i = n - 1; i >= 0; i--) {
     t->count[i][i + 1] = 0;
     t->seconds[i][i + 1] = 0;
@@ -160,7 +163,6 @@ mmc_status mmci_little_order(const mmci_objective *objective, const mmc_chain *c
   } else if (!tries_more(on, chain, known)) {
     t.pricing = &pricing;
     t.gemm = mmci_chain_product(chain, MMCI_NATIVE, 0, 1, 2);
-    memset(t.variant, 0, sizeof t.variant);
     *found = find_order(&t, products, variants);
   }
   mmci_wisdom_pricing_release(known);
