@@ -115,25 +115,35 @@ typedef struct queue {
 
 static queue fresh, kept;
 
-/* Shapes that were multiplied at once, or whose plans left without being used again, each at the
- * lowest bits of its hash, and how many times. */
-static struct {
+/* Shapes that were multiplied at once, or whose plans left without being used again, and how many
+ * times; each is one of the two at the lowest bits of its hash. */
+typedef struct sight {
   uint64_t hash;
   int times;
-} seen[1 << SEEN_BITS];
+} sight;
 
-static size_t seen_at(uint64_t hash) {
-  return hash % (sizeof seen / sizeof seen[0]);
+static sight seen[1 << SEEN_BITS][2];
+
+static sight *sight_of(uint64_t hash) {
+  sight *pair = seen[hash % (sizeof seen / sizeof seen[0])];
+  return pair[0].hash == hash ? &pair[0] : pair[1].hash == hash ? &pair[1] : NULL;
 }
 
 static int times_seen(uint64_t hash) {
-  return seen[seen_at(hash)].hash == hash ? seen[seen_at(hash)].times : 0;
+  const sight *found = sight_of(hash);
+  return found != NULL ? found->times : 0;
 }
 
+/* The one that was seen less often gives its place to a new one, and the other grows older. */
 static void see(uint64_t hash) {
-  const int times = times_seen(hash);
-  seen[seen_at(hash)].hash = hash;
-  seen[seen_at(hash)].times = times < AT_ONCE_MOST ? times + 1 : times;
+  sight *found = sight_of(hash), *pair = seen[hash % (sizeof seen / sizeof seen[0])];
+  if (found == NULL) {
+    const int least = pair[0].times <= pair[1].times ? 0 : 1;
+    found = &pair[least];
+    *found = (sight){hash, 0};
+    if (pair[1 - least].times > 0) pair[1 - least].times--;
+  }
+  if (found->times < AT_ONCE_MOST) found->times++;
 }
 
 static void push(queue *q, mmcp_plan *plan) {
