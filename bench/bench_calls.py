@@ -2,7 +2,7 @@
 """Times calls of multi_dot as programs make them, drawn at random, against NumPy's or PyTorch's products.
 
     python3 bench/bench_calls.py [--peer numpy|torch] [--device cpu|cuda] [--kinds view ...]
-                                 [--seconds 60] [--seed N] [--worst 30]
+                                 [--first] [--seconds 60] [--seed N] [--worst 30]
 
 Kinds of calls:
 
@@ -18,7 +18,9 @@ Kinds of calls:
 
 The peer's call is numpy.linalg.multi_dot, or torch.linalg.multi_dot, of matrices, and products from left to
 right of stacks. Every answer is compared with one in float64 or complex128, those of integers with the
-peer's. Each figure is the least of five runs in turns; a case where ours is longer is timed twice. Printed
+peer's. Each figure is the least of five runs in turns; a case where ours is longer is timed twice. With
+--first it is the first call's, of shapes that mostly never came before: sixty of a kind by one side, then by
+the other, of which the first twenty do not count; answers are not compared then. Printed
 are, by kind and dtype, the peer's time by ours as geometric mean and least, and the share below 0.95; then
 the worst cases. The exit status is 1 where an answer is wrong.
 """
@@ -36,6 +38,7 @@ import numpy as np
 import mmchain
 
 SIDES = [2, 3, 4, 5, 8, 10, 16, 20, 24, 32, 40, 50, 64, 96, 128, 160, 200]
+FIRST_CASES, FIRST_WARM = 60, 20
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8"]
 
 
@@ -235,13 +238,30 @@ def least_us(of, calls, window_s=0.003, rounds=5):
     return [1e6 * seconds for seconds in least]
 
 
+def peer_of(of, kind, arrays):
+    """The peer's call."""
+    if all(array.ndim <= 2 for array in arrays) and len(arrays) > 2 and kind != "grad":
+        return lambda: of.multi_dot(arrays)
+    return lambda: functools.reduce(of.matmul, arrays)
+
+
+def first_us(of, cases, ours_first):
+    """The peer's time and ours of each case's first call, in microseconds: those of one side, then of the other."""
+    took = [[0.0, 0.0] for _ in cases]
+    calls = [(peer_of(of, kind, arrays), functools.partial(mmchain.multi_dot, arrays)) for kind, _, _, arrays in cases]
+    for side in (1, 0) if ours_first else (0, 1):
+        of.sync()
+        for case, pair in enumerate(calls):
+            begin = time.perf_counter()
+            pair[side]()
+            of.sync()
+            took[case][side] = 1e6 * (time.perf_counter() - begin)
+    return took
+
+
 def measure(of, kind, arrays):
     """The peer's time and ours, and whether the answer is right."""
-    matrices = all(array.ndim <= 2 for array in arrays)
-    if matrices and len(arrays) > 2 and kind != "grad":
-        peer = lambda: of.multi_dot(arrays)  # noqa: E731
-    else:
-        peer = lambda: functools.reduce(of.matmul, arrays)  # noqa: E731
+    peer = peer_of(of, kind, arrays)
     ours = lambda: mmchain.multi_dot(arrays)  # noqa: E731
     right = is_right(of, arrays, ours(), peer())
     calls = [peer, ours]
@@ -260,6 +280,7 @@ def main():
     parser.add_argument("--peer", choices=["numpy", "torch"], default="numpy")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--kinds", nargs="+")
+    parser.add_argument("--first", action="store_true", help="time each case's first call, once")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 10**9)
     parser.add_argument("--worst", type=int, default=30)
@@ -268,15 +289,21 @@ def main():
     choose, kinds = random.Random(args.seed), args.kinds or of.kinds
     results, wrong, begin = [], 0, time.time()
     while time.time() - begin < args.seconds:
-        case = draw(of, choose, kinds, 30 if args.device == "cuda" else 1)
-        if case is None:
-            continue
-        kind, dtype, text, arrays = case
-        (peer, ours), right = measure(of, kind, arrays)
-        results.append((peer / ours, kind, dtype, f"{peer:9.1f} {ours:9.1f} us  {kind} {dtype} {text}"))
-        if not right:
-            wrong += 1
-            print("WRONG", results[-1][3])
+        most = 30 if args.device == "cuda" else 1
+        if args.first:  # many of a kind at a time, of which the first ones warm the code
+            kind, cases = choose.choice(kinds), []
+            while len(cases) < FIRST_CASES:
+                cases += filter(None, [draw(of, choose, [kind], most / FIRST_CASES)])
+            measured = zip(cases, first_us(of, cases, choose.random() < 0.5))
+            measured = [(case, times, True) for case, times in measured][FIRST_WARM:]
+        else:
+            case = draw(of, choose, kinds, most)
+            measured = [(case, *measure(of, case[0], case[3]))] if case is not None else []
+        for (kind, dtype, text, _), (peer, ours), right in measured:
+            results.append((peer / ours, kind, dtype, f"{peer:9.1f} {ours:9.1f} us  {kind} {dtype} {text}"))
+            if not right:
+                wrong += 1
+                print("WRONG", results[-1][3])
     print(f"seed {args.seed}: {len(results)} cases, {wrong} wrong, {args.peer} on {args.device}")
     groups = collections.defaultdict(list)
     for ratio, kind, dtype, _ in results:

@@ -249,22 +249,23 @@ static mmcp_plan *add(const mmcp_problem *problem, const mmcp_options *options, 
 
 /* Whether mmc_multiply() is likely to take neither plan nor run: see src/planner/little.h. */
 static bool is_little(const mmcp_problem *x, const mmcp_options *options) {
-  enum { MOST_FACTORS = 8, MOST_MULTIPLICATIONS = 1 << 27 };
-  if (x->array_device != MMCP_HOST || x->n < 2 || x->n > MOST_FACTORS || x->batch != 1 ||
-      x->same != NULL || options->precision != mmcp.native ||
+  enum { MOST_FACTORS = 8, MOST_MULTIPLICATIONS = 1 << 27, MOST_IN_BATCH = 1 << 20 };
+  if (x->array_device != MMCP_HOST || x->n < 2 || x->n > MOST_FACTORS || x->batch < 1 ||
+      x->same != NULL || x->shared != NULL || options->precision != mmcp.native ||
       (options->objective != mmcp.time && options->objective != mmcp.flops) ||
       (options->device != Py_None && options->device != mmcp.cpu))
     return false;
-  if (x->scaled || x->semiring != MMC_PLUS_TIMES) return false;
-  if (x->dtype != MMC_F32 && x->dtype != MMC_F64 && x->dtype != MMC_C64 && x->dtype != MMC_C128)
+  if (x->scaled || x->checked || x->modulus != 0 || x->semiring != MMC_PLUS_TIMES ||
+      x->dtype == MMC_BOOL)
     return false;
-  const int64_t *dims = x->dims, least = x->n == 2 ? 1 : 2;
+  const int64_t *dims = x->dims;
   double multiplications = 0;
   for (int64_t i = 0; i <= x->n; i++) {
-    if (dims[i] < least) return false;
+    if (dims[i] < 1) return false;
     if (i > 1) multiplications += (double)dims[0] * (double)dims[i - 1] * (double)dims[i];
   }
-  return multiplications <= MOST_MULTIPLICATIONS;
+  return x->batch == 1 ? multiplications <= MOST_MULTIPLICATIONS
+                       : multiplications * (double)x->batch <= MOST_IN_BATCH;
 }
 
 int mmcp_cache_find(const mmcp_problem *problem, const mmcp_options *options, mmcp_plan **out) {

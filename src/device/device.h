@@ -265,10 +265,11 @@ typedef struct mmci_device_ops {
   mmc_status (*scan_enqueue)(mmci_queue *queue, const mmci_scan_kernel *kernel,
                              const mmci_scan_places *places, mmci_error *error);
 
-  /* (optional, both or neither) Computes a product on host memory now, without preparing it, with
-   * the bits that it has when it is prepared and enqueued, alone or with its chain. takes_at_once
-   * says for which products: for none that take room or pieces. beside says that other products of
-   * the chain do not wait for this one, so that threads might compute them side by side. */
+  /* (optional, both or neither) Computes a product or a batch on host memory now, without preparing
+   * it, with the bits that it has when it is prepared and enqueued, alone or with its chain.
+   * takes_at_once says for which products: for none that take room or pieces. beside says that
+   * other products of the chain do not wait for this one, so that threads might compute them side
+   * by side. */
   bool (*takes_at_once)(const mmci_device *device, const mmci_gemm *gemm, bool beside);
   void (*at_once)(mmci_device *device, const mmci_gemm *gemm, const void *a, const void *b,
                   void *c);

@@ -23,21 +23,25 @@ typedef struct tables {
 
 /* ---- what is little ------------------------------------------------------------------------ */
 
+/* Sums of bool are over a semiring. */
+static bool has_plain_sums(const mmc_chain *chain) {
+  const mmci_rule *rule = &chain->rule;
+  return chain->dtype != MMC_BOOL && rule->modulus == 0 && !rule->checked &&
+         rule->semiring == MMC_PLUS_TIMES;
+}
+
 static bool is_little(const mmc_chain *chain) {
-  const bool floats = chain->dtype == MMC_F32 || chain->dtype == MMC_F64 ||
-                      chain->dtype == MMC_C64 || chain->dtype == MMC_C128;
-  if (!floats || chain->n < 2 || chain->n > MMCI_LITTLE_FACTORS || chain->batch != 1 ||
-      chain->same != NULL || chain->traits != NULL)
+  const int64_t *dims = chain->dims, batch = chain->batch;
+  if (!has_plain_sums(chain) || chain->n < 2 || chain->n > MMCI_LITTLE_FACTORS || batch < 1 ||
+      chain->same != NULL || chain->shared != NULL || chain->traits != NULL)
     return false;
-  const int64_t least = chain->n == 2 ? 1 : 2;
   double multiplications = 0; /* from left to right, which the best order takes at most */
   for (int32_t v = 0; v <= chain->n; v++) {
-    if (chain->dims[v] < least) return false;
-    if (v > 1)
-      multiplications +=
-          (double)chain->dims[0] * (double)chain->dims[v - 1] * (double)chain->dims[v];
+    if (dims[v] < 1) return false;
+    if (v > 1) multiplications += (double)dims[0] * (double)dims[v - 1] * (double)dims[v];
   }
-  return multiplications <= MMCI_LITTLE_MULTIPLICATIONS;
+  return batch == 1 ? multiplications <= MMCI_LITTLE_MULTIPLICATIONS
+                    : multiplications * (double)batch <= MMCI_LITTLE_IN_BATCH;
 }
 
 /* Says whether the options ask for nothing that changes a plan of least time or multiplications. */

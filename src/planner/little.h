@@ -5,11 +5,15 @@
 #include "order/order.h"
 #include "planner/planner.h"
 
-/* Chains of 2 to so many factors with at most so many multiplications from left to right are
- * little: that is where planning takes a share of multiplying. Whether their steps form groups
- * changes no bit of a result, since they are products of the same calls either way. Longer chains
- * with vectors are not among them, because a group multiplies these by other calls. */
-enum { MMCI_LITTLE_FACTORS = 8, MMCI_LITTLE_MULTIPLICATIONS = 1 << 27 };
+/* Chains of 2 to so many factors with at most so many multiplications from left to right, or so
+ * many in all chains of a batch, are little: that is where planning takes a share of multiplying,
+ * and one thread multiplies a batch. Whether their steps form groups changes no bit of a result,
+ * since they are products of the same calls either way. */
+enum {
+  MMCI_LITTLE_FACTORS = 8,
+  MMCI_LITTLE_MULTIPLICATIONS = 1 << 27,
+  MMCI_LITTLE_IN_BATCH = 1 << 20
+};
 
 /* Finds the order that mmci_planner_plan() would find for these arguments, which are those of that
  * function, and writes its n - 1 products as in mmci_tree, and the variant of each, as in

@@ -14,7 +14,8 @@ typedef struct value {
 } value;
 
 static value factor_of(const mmc_chain *chain, int32_t i, const mmc_matrix *matrix) {
-  return (value){mmci_factor_form(chain, i, matrix, mmci_matrix_ld(matrix), 0), chain->dims[i],
+  const int64_t stride = chain->batch > 1 ? matrix->stride : 0;
+  return (value){mmci_factor_form(chain, i, matrix, mmci_matrix_ld(matrix), stride), chain->dims[i],
                  chain->dims[i + 1]};
 }
 
@@ -37,6 +38,7 @@ static bool lay_out(const mmci_device_ops *ops, const mmci_device *device, const
   int32_t of_factors = 0; /* products of two factors; more than one do not wait for each other */
   for (int32_t t = 0; t < count; t++) of_factors += pairs[t].left < n && pairs[t].right < n;
   value results[MOST];
+  const bool in_batch = chain->batch > 1;
   *bytes = 0;
   for (int32_t t = 0; t < count; t++) {
     const mmci_product p = pairs[t];
@@ -52,12 +54,16 @@ static bool lay_out(const mmci_device_ops *ops, const mmci_device *device, const
                                      .a = a.form,
                                      .b = b.form,
                                      .ldc = is_last ? mmci_matrix_ld(out) : tight,
-                                     .batch = 1,
+                                     .c_stride = !in_batch ? 0
+                                                 : is_last ? out->stride
+                                                           : a.rows * b.cols,
+                                     .batch = chain->batch,
                                      .variant = variants[t]},
                             .offset = *bytes};
     if (!ops->takes_at_once(device, &products[t].gemm, of_factors > 1)) return false;
-    results[t] = (value){{.ld = tight}, a.rows, b.cols};
-    if (!is_last) *bytes += aligned((size_t)a.rows * (size_t)b.cols * mmc_dtype_size(chain->dtype));
+    results[t] = (value){{.ld = tight, .stride = products[t].gemm.c_stride}, a.rows, b.cols};
+    if (!is_last)
+      *bytes += aligned((size_t)(chain->batch * a.rows * b.cols) * mmc_dtype_size(chain->dtype));
     if (*bytes > MOST_BYTES) return false;
   }
   return true;
@@ -84,7 +90,7 @@ mmc_status mmci_multiply_at_once(const mmci_device_ops *ops, mmci_device *device
   *done = false;
   product laid_out[MOST];
   size_t bytes;
-  if (ops->at_once == NULL || chain->n < 2 || chain->n - 1 > MOST || chain->batch != 1)
+  if (ops->at_once == NULL || chain->n < 2 || chain->n - 1 > MOST || chain->batch < 1)
     return MMC_OK;
   mmc_status status = mmci_matrices_check(chain, factors, out, error);
   if (status != MMC_OK) return status;

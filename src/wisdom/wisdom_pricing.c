@@ -149,7 +149,7 @@ static mmc_status read_table(mmci_wisdom_pricing *p, mmc_dtype dtype, mmci_preci
   take_shares(p);
   mmci_wisdom_each_fact(p->table, "call ", add_call, &p->calls);
   p->knows_batches = mmci_wisdom_has_facts(p->table, "batch ");
-  p->knows_products = mmci_wisdom_has_products(p->table);
+  p->knows_products = p->knows_batches || mmci_wisdom_has_products(p->table);
   for (int a = 0; a < OPS; a++)
     for (int b = 0; b < OPS; b++) {
       mmci_gemm like = mmci_gemm_tight(dtype, precision, 1, 1, 1, (mmc_op)a, (mmc_op)b);

@@ -69,8 +69,8 @@ const mmci_roofline *mmci_wisdom_pricing_roofline(const mmci_wisdom_pricing *pri
  * measured. */
 bool mmci_wisdom_pricing_group(const mmci_wisdom_pricing *pricing, const mmci_group *group,
                                double *seconds, double *error);
-/* Says whether some products were measured, or the device knows recipes of some; where not, each is
- * one plain call. */
+/* Says whether some products or batches of them were measured, or the device knows recipes of some;
+ * where not, each is one plain call. */
 bool mmci_wisdom_pricing_knows_products(const mmci_wisdom_pricing *pricing);
 /* Says whether any group of the chain's products may have been measured, so that a plan is the same
  * whatever was measured of others. */

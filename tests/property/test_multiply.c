@@ -1,7 +1,7 @@
 /* test_multiply.c: mmc_multiply() gives the bits of a plan of the same options, executed, however
- * matrices lie: of little chains, which have no plan, and of others; for both objectives, every
- * dtype and op; the order is the one that a plan has. What lies beside the result stays. Batches
- * whose chains share factors give what plain loops do. */
+ * matrices lie: of little chains, which have no plan, and of others, one and many of a batch; for
+ * both objectives, every kind of dtype and op; the order is the one that a plan has. What lies
+ * beside the result stays. Batches whose chains share factors give what plain loops do. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,6 +21,7 @@ typedef struct problem {
   uint64_t seed;
   mmc_dtype dtype;
   int n;
+  int64_t batch;
   int64_t dims[MOST_FACTORS + 1];
   mmc_op ops[MOST_FACTORS];
   mmc_matrix factors[MOST_FACTORS], out;
@@ -43,16 +44,19 @@ static void fill(uint64_t *random, mmc_dtype dtype, void *data, size_t bytes) {
   }
 }
 
-/* A matrix of any layout, with gaps or without; its memory has *bytes. */
+/* Matrices of any layout, with gaps or without, or one for all of a batch; their memory has *bytes.
+ */
 static mmc_matrix place(uint64_t *random, mmc_dtype dtype, int64_t rows, int64_t cols,
-                        size_t *bytes) {
+                        int64_t batch, bool may_be_one, size_t *bytes) {
   mmc_matrix x = {.rows = rows, .cols = cols};
   x.layout = random_below(random, 3) == 0 ? MMC_COL_MAJOR : MMC_ROW_MAJOR;
   const bool by_rows = x.layout == MMC_ROW_MAJOR;
   const int64_t length = by_rows ? cols : rows, lines = by_rows ? rows : cols;
   x.ld = random_below(random, 2) == 0 ? 0 : length + random_below(random, 5) + (length == 0);
   const int64_t ld = x.ld != 0 ? x.ld : length;
-  *bytes = (size_t)(lines * ld + 1) * mmc_dtype_size(dtype);
+  const bool is_one = may_be_one && random_below(random, 4) == 0;
+  if (batch > 1 && !is_one) x.stride = lines * ld + random_below(random, 3);
+  *bytes = (size_t)(lines * ld + (batch - 1) * x.stride + 1) * mmc_dtype_size(dtype);
   x.data = malloc(*bytes);
   assert_non_null(x.data);
   fill(random, dtype, x.data, *bytes);
@@ -60,12 +64,15 @@ static mmc_matrix place(uint64_t *random, mmc_dtype dtype, int64_t rows, int64_t
 }
 
 static void draw(uint64_t *random, problem *p) {
-  static const mmc_dtype dtypes[] = {MMC_F32,  MMC_F64,  MMC_F64, MMC_C64,
-                                     MMC_C128, MMC_BF16, MMC_I32};
+  static const mmc_dtype dtypes[] = {MMC_F32, MMC_F64, MMC_F64, MMC_C64, MMC_C128, MMC_BF16,
+                                     MMC_F16, MMC_I8,  MMC_I32, MMC_U64, MMC_BOOL};
   static const int64_t most[] = {3, 8, 30, 64, 128, 200};
-  p->dtype = dtypes[random_below(random, 7)];
+  static const int64_t leasts[] = {0, 1, 1, 2, 2, 2, 2, 2};
+  p->dtype = dtypes[random_below(random, 11)];
   p->n = 1 + (int)random_below(random, MOST_FACTORS);
-  const int64_t limit = most[random_below(random, 6)], least = random_below(random, 8) == 0 ? 0 : 2;
+  p->batch = random_below(random, 3) == 0 ? 2 + random_below(random, 40) : 1;
+  const int64_t limit = most[random_below(random, p->batch > 1 ? 3 : 6)],
+                least = leasts[random_below(random, 8)];
   const bool equal = random_below(random, 6) == 0;
   for (int i = 0; i <= p->n; i++)
     p->dims[i] = equal && i > 0 ? p->dims[0] : least + random_below(random, limit - least + 1);
@@ -74,10 +81,10 @@ static void draw(uint64_t *random, problem *p) {
     size_t bytes;
     p->ops[i] = turns ? (mmc_op)random_below(random, 3) : MMC_OP_N;
     const bool as_is = p->ops[i] == MMC_OP_N;
-    p->factors[i] =
-        place(random, p->dtype, p->dims[as_is ? i : i + 1], p->dims[as_is ? i + 1 : i], &bytes);
+    p->factors[i] = place(random, p->dtype, p->dims[as_is ? i : i + 1], p->dims[as_is ? i + 1 : i],
+                          p->batch, true, &bytes);
   }
-  p->out = place(random, p->dtype, p->dims[0], p->dims[p->n], &p->out_bytes);
+  p->out = place(random, p->dtype, p->dims[0], p->dims[p->n], p->batch, false, &p->out_bytes);
 }
 
 static void execute(mmc_context *context, const mmc_chain *chain, const mmc_plan_options *options,
@@ -102,7 +109,11 @@ static void multiply_as_a_plan_does(void **state) {
     if (random_below(&random, 10) == 0) options.device = "ref";
     if (random_below(&random, 10) == 0) options.solver = "left-to-right";
     draw(&random, &p);
-    assert_int_equal(mmc_chain_create(context, p.dtype, p.n, p.dims, p.ops, &chain), MMC_OK);
+    mmc_chain_options chain_options = MMC_CHAIN_OPTIONS_INIT;
+    chain_options.batch = p.batch;
+    assert_int_equal(
+        mmc_chain_create_batch(context, p.dtype, p.n, p.dims, p.ops, &chain_options, &chain),
+        MMC_OK);
     unsigned char *expected = malloc(p.out_bytes);
     assert_non_null(expected);
     memset(p.out.data, GUARD, p.out_bytes);

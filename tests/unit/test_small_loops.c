@@ -122,11 +122,11 @@ static void code_comes_when_it_pays(void **state) {
   if (!mmci_small_loops_can() || !mmci_small_can(&gemm)) skip();
   mmci_small x = mmci_small_make(&gemm), again = x, many;
   mmci_small_prepare(&x, 1);
-  mmci_small_execute(&x);
+  mmci_small_execute(&x, 1);
   assert_null(x.code);
   mmci_small_prepare(&again, 1);
   assert_null(again.code);
-  for (int i = 0; i < 1000; i++) mmci_small_execute(&x);
+  for (int i = 0; i < 1001; i++) mmci_small_execute(&x, 1);
   assert_non_null(x.code);
   mmci_small_prepare(&again, 1);
   assert_non_null(again.code);

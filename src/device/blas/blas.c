@@ -173,7 +173,7 @@ bool mmci_blas_is_small(const mmci_gemm *gemm) {
   if (mmci_blas_is_reproducible(gemm)) return choose_method(gemm) == SMALL;
   const method how = choose_method(gemm);
   const bool is_by_threads = (how == SMALL || how == MATRIX_MATRIX) && !mmci_blas_is_serial(gemm);
-  return how != VECTORS && mmci_small_can(gemm) && (mmci_small_pays(gemm) || is_by_threads);
+  return (how == SMALL || is_by_threads) && mmci_small_can(gemm);
 }
 
 /* ---- calls --------------------------------------------------------------------------------- */
@@ -598,7 +598,7 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
     status = mmci_semiring_memory_make(&queue->semiring_room,
                                        kernel->room_bytes * (uint64_t)kernel->threads, error);
   if (status != MMC_OK) return status;
-  if (kernel->small != NULL) mmci_small_execute(kernel->small);
+  if (kernel->small != NULL) mmci_small_execute(kernel->small, kernel->gemm.batch);
   if (!kernel->is_single) {
     batch x = {queue, kernel, a, b, c, error, MMC_OK, false, 0, false};
     const mmci_ways_job job = {.threads = kernel->threads,
@@ -622,19 +622,23 @@ static bool goes_to_loops(const mmci_gemm *gemm, method how) {
   return how == SMALL && mmci_small_loops_can() && gemm->variant <= fewer();
 }
 
-/* Whatever writes code, packs into a queue's room or cuts is left to prepare(). Threads that
- * compute a chain's products side by side compute those by LIBXSMM which alone are OpenBLAS's. */
+/* Whatever writes code, packs into a queue's room or cuts is left to prepare(), and of batches what
+ * threads would share. Threads that compute a chain's products side by side compute those by
+ * LIBXSMM which alone are OpenBLAS's. */
 static bool takes_at_once(const mmci_device *device, const mmci_gemm *gemm, bool beside) {
   (void)device;
-  if (gemm->batch > 1 || gemm->precision != MMCI_NATIVE) return false;
+  if (gemm->precision != MMCI_NATIVE) return false;
   const method how = choose_method(gemm);
   if (goes_to_loops(gemm, how)) return true;
-  if (gemm->variant != 0 || (beside && mmci_blas_has_threads(gemm) && mmci_small_can(gemm)))
+  if (gemm->variant != 0 || (gemm->batch > 1 && !mmci_blas_is_serial(gemm)) ||
+      (beside && mmci_blas_has_threads(gemm) && mmci_small_can(gemm)))
     return false;
   switch (how) {
     case MATRIX_MATRIX:
       return !choose_pieces(gemm, mmci_blas_threads()).any;
     case VECTORS:
+    case WIDENED:
+    case DIRECT:
     case DOT:
     case MATRIX_VECTOR:
     case VECTOR_MATRIX:
@@ -644,18 +648,40 @@ static bool takes_at_once(const mmci_device *device, const mmci_gemm *gemm, bool
   }
 }
 
+static void multiply_each(const mmci_gemm *gemm, const mmci_small *small, mmci_blas_fn multiply,
+                          const void *a, const void *b, void *c) {
+  const int64_t size = (int64_t)mmc_dtype_size(gemm->dtype);
+  for (int64_t i = 0; i < gemm->batch; i++) {
+    const void *of_a = mmci_address(a, i * gemm->a.stride * size),
+               *of_b = mmci_address(b, i * gemm->b.stride * size);
+    void *of_c = mmci_address(c, i * gemm->c_stride * size);
+    if (small != NULL)
+      multiply_small(small, of_a, of_b, of_c);
+    else
+      multiply(gemm, of_a, of_b, of_c);
+  }
+}
+
 static void multiply_at_once(mmci_device *device, const mmci_gemm *given, const void *a,
                              const void *b, void *c) {
   (void)device;
   const method how = choose_method(given);
+  const int64_t size = (int64_t)mmc_dtype_size(given->dtype);
   mmci_gemm gemm = *given;
   if (is_real(gemm.dtype)) gemm.a.conj = gemm.b.conj = false;
-  if (!goes_to_loops(given, how)) {
-    calls[gemm.dtype][how](&gemm, a, b, c);
+  if (goes_to_loops(given, how)) {
+    const mmci_small small = mmci_small_make(&gemm);
+    multiply_each(&gemm, &small, NULL, a, b, c);
     return;
   }
-  const mmci_small small = mmci_small_make(&gemm);
-  multiply_small(&small, a, b, c);
+  const mmci_several_kind kind = gemm.batch > 1 ? mmci_blas_several(given) : MMCI_ONE_BY_ONE;
+  if (kind == MMCI_ONE_BY_ONE) {
+    multiply_each(&gemm, NULL, mmci_blas_call(&gemm), a, b, c);
+    return;
+  }
+  const mmci_several several = mmci_several_make(kind, &gemm, gemm.a.stride * size,
+                                                 gemm.b.stride * size, gemm.c_stride * size);
+  mmci_several_multiply(&several, gemm.batch, a, b, c);
 }
 
 /* ---- the device ---------------------------------------------------------------------------- */

@@ -526,7 +526,8 @@ mmc_status mmci_blas_group_enqueue(mmci_queue *queue, const mmci_group_kernel *k
                                    const void *const *operands, void *c, mmci_error *error) {
   (void)queue, (void)error;
   for (int32_t t = 0; t < kernel->count; t++)
-    if (kernel->products[t].small.can) mmci_small_execute(&kernel->products[t].small);
+    if (kernel->products[t].small.can)
+      mmci_small_execute(&kernel->products[t].small, kernel->batch);
   execution x = {.kernel = kernel, .operands = operands, .c = c, .computed = MMCI_TALLY};
   const mmci_ways_job job = {.threads = kernel->crowd,
                              .pieces = (kernel->batch + kernel->chunk - 1) / kernel->chunk,

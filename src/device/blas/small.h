@@ -19,9 +19,9 @@ typedef struct mmci_small {
   /* Code for the real product, or for its first columns, and for the others, of which there may be
    * none; while it is NULL, the loops compute it. */
   mmci_xsmm_fn code, code_right;
-  size_t right_at; /* bytes from the first column of B and of C to the others */
-  bool tried;      /* no code will be written any more: that was tried, or its bits differ */
-  int executions;  /* executions so far without code */
+  size_t right_at;    /* bytes from the first column of B and of C to the others */
+  bool tried;         /* no code will be written any more: that was tried, or its bits differ */
+  int64_t executions; /* products so far without code */
   bool packs_a, packs_b;
 } mmci_small;
 
@@ -45,9 +45,9 @@ mmci_small mmci_small_make(const mmci_gemm *gemm);
  * one so many times that it is worth writing at once. */
 void mmci_small_prepare(mmci_small *x, int64_t times);
 
-/* Must be called before every execution, by its thread; after some executions it has the code
- * written. */
-void mmci_small_execute(mmci_small *x);
+/* Must be called before every execution, which computes so many products, by its thread; after some
+ * of them it has the code written. */
+void mmci_small_execute(mmci_small *x, int64_t times);
 
 /* Returns how many bytes packing takes. */
 size_t mmci_small_room_bytes(const mmci_small *x);
