@@ -249,9 +249,15 @@ static mmcp_plan *add(const mmcp_problem *problem, const mmcp_options *options, 
 
 /* Whether mmc_multiply() is likely to take neither plan nor run: see src/planner/little.h. */
 static bool is_little(const mmcp_problem *x, const mmcp_options *options) {
-  enum { MOST_FACTORS = 8, MOST_MULTIPLICATIONS = 1 << 27, MOST_IN_BATCH = 1 << 20 };
+  enum {
+    MOST_FACTORS = 8,
+    LEAST_REPEATS = 4,
+    MOST_MULTIPLICATIONS = 1 << 27,
+    MOST_IN_BATCH = 1 << 20
+  };
   if (x->array_device != MMCP_HOST || x->n < 2 || x->n > MOST_FACTORS || x->batch < 1 ||
-      x->same != NULL || x->shared != NULL || options->precision != mmcp.native ||
+      (x->same != NULL && x->n >= LEAST_REPEATS) || x->shared != NULL ||
+      options->precision != mmcp.native ||
       (options->objective != mmcp.time && options->objective != mmcp.flops) ||
       (options->device != Py_None && options->device != mmcp.cpu))
     return false;

@@ -15,8 +15,10 @@ typedef struct value {
 
 static value factor_of(const mmc_chain *chain, int32_t i, const mmc_matrix *matrix) {
   const int64_t stride = chain->batch > 1 ? matrix->stride : 0;
-  return (value){mmci_factor_form(chain, i, matrix, mmci_matrix_ld(matrix), stride), chain->dims[i],
-                 chain->dims[i + 1]};
+  value x = {mmci_factor_form(chain, i, matrix, mmci_matrix_ld(matrix), stride), chain->dims[i],
+             chain->dims[i + 1]};
+  x.form.gathered = matrix->addresses != NULL;
+  return x;
 }
 
 static size_t aligned(size_t bytes) {
@@ -71,7 +73,9 @@ static bool lay_out(const mmci_device_ops *ops, const mmci_device *device, const
 
 static const void *operand(const product *products, const mmc_matrix *factors, int32_t n,
                            int32_t number, const char *room) {
-  return number < n ? factors[number].data : room + products[number - n].offset;
+  if (number >= n) return room + products[number - n].offset;
+  const mmc_matrix *factor = &factors[number];
+  return factor->addresses != NULL ? (const void *)factor->addresses : factor->data;
 }
 
 static void multiply(const mmci_device_ops *ops, mmci_device *device, int32_t n,
@@ -94,7 +98,7 @@ mmc_status mmci_multiply_at_once(const mmci_device_ops *ops, mmci_device *device
     return MMC_OK;
   mmc_status status = mmci_matrices_check(chain, factors, out, error);
   if (status != MMC_OK) return status;
-  if (out->layout != MMC_ROW_MAJOR || mmci_matrices_have_addresses(chain->n, factors, out) ||
+  if (out->layout != MMC_ROW_MAJOR || out->addresses != NULL ||
       !lay_out(ops, device, chain, products, variants, factors, out, laid_out, &bytes))
     return MMC_OK;
   _Alignas(MMCI_ALIGNMENT) char room[ROOM_BYTES];

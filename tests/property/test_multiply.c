@@ -44,6 +44,15 @@ static void fill(uint64_t *random, mmc_dtype dtype, void *data, size_t bytes) {
   }
 }
 
+/* Has a factor's matrices be found at addresses, the last one first. */
+static void gather(mmc_matrix *x, mmc_dtype dtype, int64_t batch) {
+  void **addresses = malloc((size_t)batch * sizeof *addresses);
+  assert_non_null(addresses);
+  for (int64_t i = 0; i < batch; i++)
+    addresses[i] = (char *)x->data + (batch - 1 - i) * x->stride * (int64_t)mmc_dtype_size(dtype);
+  x->addresses = addresses;
+}
+
 /* Matrices of any layout, with gaps or without, or one for all of a batch; their memory has *bytes.
  */
 static mmc_matrix place(uint64_t *random, mmc_dtype dtype, int64_t rows, int64_t cols,
@@ -83,6 +92,7 @@ static void draw(uint64_t *random, problem *p) {
     const bool as_is = p->ops[i] == MMC_OP_N;
     p->factors[i] = place(random, p->dtype, p->dims[as_is ? i : i + 1], p->dims[as_is ? i + 1 : i],
                           p->batch, true, &bytes);
+    if (random_below(random, 5) == 0) gather(&p->factors[i], p->dtype, p->batch);
   }
   p->out = place(random, p->dtype, p->dims[0], p->dims[p->n], p->batch, false, &p->out_bytes);
 }
@@ -125,7 +135,11 @@ static void multiply_as_a_plan_does(void **state) {
       fail_msg("seed %" PRIu64 ": other bits than a plan gives", p.seed);
     free(expected);
     free(p.out.data);
-    for (int i = 0; i < p.n; i++) free(p.factors[i].data);
+    for (int i = 0; i < p.n; i++) {
+      void *addresses = (void *)(uintptr_t)p.factors[i].addresses;
+      free(addresses);
+      free(p.factors[i].data);
+    }
     mmc_chain_destroy(chain);
   }
 }

@@ -652,8 +652,8 @@ static void multiply_each(const mmci_gemm *gemm, const mmci_small *small, mmci_b
                           const void *a, const void *b, void *c) {
   const int64_t size = (int64_t)mmc_dtype_size(gemm->dtype);
   for (int64_t i = 0; i < gemm->batch; i++) {
-    const void *of_a = mmci_address(a, i * gemm->a.stride * size),
-               *of_b = mmci_address(b, i * gemm->b.stride * size);
+    const void *of_a = mmci_batch_at(a, &gemm->a, (size_t)size, i),
+               *of_b = mmci_batch_at(b, &gemm->b, (size_t)size, i);
     void *of_c = mmci_address(c, i * gemm->c_stride * size);
     if (small != NULL)
       multiply_small(small, of_a, of_b, of_c);
@@ -674,7 +674,8 @@ static void multiply_at_once(mmci_device *device, const mmci_gemm *given, const 
     multiply_each(&gemm, &small, NULL, a, b, c);
     return;
   }
-  const mmci_several_kind kind = gemm.batch > 1 ? mmci_blas_several(given) : MMCI_ONE_BY_ONE;
+  const bool is_even = gemm.batch > 1 && !gemm.a.gathered && !gemm.b.gathered;
+  const mmci_several_kind kind = is_even ? mmci_blas_several(given) : MMCI_ONE_BY_ONE;
   if (kind == MMCI_ONE_BY_ONE) {
     multiply_each(&gemm, NULL, mmci_blas_call(&gemm), a, b, c);
     return;
