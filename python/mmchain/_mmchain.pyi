@@ -190,6 +190,7 @@ def set_torch(
     multi_dot: Callable[..., Any],
     is_grad_enabled: Callable[[], bool],
     by_us: Callable[..., Any],
+    precision: Callable[[], str],
     /,
 ) -> None: ...
 def tensor_bytes(tensor: Any, address: int, /) -> Optional[bytes]: ...

@@ -321,7 +321,15 @@ def _with_gradients(tensors: List[torch.Tensor], device: Optional[str]) -> Any:
 for _kind in _exact:
     _general.shortcuts[_kind] = _with_gradients
 # Few plain matrices are multiplied from C, by the same functions.
-_mmchain.set_torch(_exact, _mm, torch.matmul, _multi_dot, torch.is_grad_enabled, _matrices_by_us)
+_mmchain.set_torch(
+    _exact,
+    _mm,
+    torch.matmul,
+    _multi_dot,
+    torch.is_grad_enabled,
+    _matrices_by_us,
+    torch.get_float32_matmul_precision,
+)
 
 
 def _autocast_dtype(tensors: List[torch.Tensor]) -> Optional[torch.dtype]:

@@ -270,6 +270,7 @@ static bool is_little(const mmcp_problem *x, const mmcp_options *options) {
     if (dims[i] < 1) return false;
     if (i > 1) multiplications += (double)dims[0] * (double)dims[i - 1] * (double)dims[i];
   }
+  if (x->most_at_once > 0 && multiplications > x->most_at_once) return false;
   return x->batch == 1 ? multiplications <= MOST_MULTIPLICATIONS
                        : multiplications * (double)x->batch <= MOST_IN_BATCH;
 }
@@ -280,7 +281,8 @@ int mmcp_cache_find(const mmcp_problem *problem, const mmcp_options *options, mm
   if (plan == NULL || !is_for(plan, problem, options)) {
     const uint64_t hash = hash_of(problem, options);
     plan = *seek(hash, problem, options);
-    if (plan == NULL && is_little(problem, options) && times_seen(hash) < AT_ONCE_MOST) {
+    if (plan == NULL && (problem->may_be_torchs || is_little(problem, options)) &&
+        times_seen(hash) < AT_ONCE_MOST) {
       see(hash);
       *out = NULL;
       return 0;

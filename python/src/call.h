@@ -53,6 +53,7 @@ typedef struct mmcp_call {
   void *stream;
   const mmcp_asked *asked;  /* what is kept when it comes again, or NULL */
   bool is_finished;         /* another library has made the result, which no view holds */
+  bool may_be_torchs;       /* PyTorch can multiply what has no plan, on a GPU */
   bool seeks_parts;         /* whether parts may be multiplied by themselves first */
   const mmc_chain *planned; /* the chain of the caller's plan, or NULL */
   int part_count;           /* those that are to be: then nothing else has been done */

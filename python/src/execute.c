@@ -31,7 +31,9 @@ static mmcp_problem problem_of(const mmcp_call *c) {
                         .checked = c->checked,
                         .semiring = c->semiring,
                         .scaled = c->exponents != NULL,
-                        .array_device = c->device};
+                        .array_device = c->device,
+                        .most_at_once = mmcp_torch_most_by_us(c),
+                        .may_be_torchs = c->may_be_torchs};
 }
 
 /* Whether a plan is for the device that the arrays lie on. */
@@ -458,6 +460,24 @@ static int execute_by_torch(mmcp_call *c, PyObject *const *items, PyObject *cons
   return is_plain ? mmcp_torch_execute(c, items, plan->plan, array) : 0;
 }
 
+/* Has PyTorch multiply what comes for one of the first times on a GPU, where a plan takes some ten
+ * times as long to make. Where it would compute in other arithmetic than we, *plan is made. */
+static int execute_new_by_torch(mmcp_call *c, PyObject *const *items, PyObject *const *args,
+                                mmcp_plan **plan, PyObject **array) {
+  if (*plan != NULL || c->device == MMCP_HOST) return 0;
+  const int taken = mmcp_torch_execute_new(c, items, array);
+  if (taken != 0) return taken;
+  c->may_be_torchs = false;
+  return find_plan(c, args[PLAN], args + OBJECTIVE, plan) == 1 ? 0 : -1;
+}
+
+/* Whether nothing was asked for that PyTorch's products do not do. */
+static bool is_plain_call(PyObject *const *args) {
+  return args[PLAN] == Py_None && args[OUT] == Py_None && args[STREAM] == Py_None &&
+         args[BF16] != Py_True && args[RULE] == NULL && args[EXPONENTS] == NULL &&
+         args[DEVICE] == Py_None && is_usual(args);
+}
+
 static int multiply_arrays(mmcp_call *c, PyObject *const *items, PyObject *const *args,
                            Py_buffer *exponents, PyObject **array) {
   bool bf16 = args[BF16] == Py_True;
@@ -474,9 +494,11 @@ static int multiply_arrays(mmcp_call *c, PyObject *const *items, PyObject *const
     PyErr_Format(PyExc_ValueError, "exponents: expected room for %lld", (long long)c->stack_count);
     done = -1;
   }
+  c->may_be_torchs = done == 1 && is_plain_call(args) && mmcp_torch_can(c, items);
   if (done == 1) done = find_plan(c, args[PLAN], args + OBJECTIVE, &plan);
   if (done == 1) {
-    const int taken = execute_by_torch(c, items, args, plan, array);
+    int taken = execute_new_by_torch(c, items, args, &plan, array);
+    if (taken == 0) taken = execute_by_torch(c, items, args, plan, array);
     if (taken != 0) {
       Py_XDECREF(plan);
       c->is_finished = taken == 1;
@@ -520,7 +542,7 @@ static bool make_room(mmcp_call *c, Py_ssize_t n, bool is_chain, few *room, char
   c->acquired = c->stack_ndim = 0;
   c->together = 1;
   c->on_stream = c->checked = c->has_ops = c->has_shared = c->gathers = c->is_finished =
-      c->seeks_parts = false;
+      c->seeks_parts = c->may_be_torchs = false;
   c->part_count = 0;
   c->modulus = 0;
   c->semiring = MMC_PLUS_TIMES;

@@ -60,6 +60,10 @@ typedef struct mmcp_problem {
   mmc_semiring semiring;
   bool scaled;      /* the plan is, see mmc_plan_options */
   int array_device; /* MMCP_HOST or a CUDA device's number */
+  /* What needs no plan the first times it comes: chains with up to so many multiplications on the
+   * host (0: none but those of src/planner/little.h), and those that PyTorch can multiply. */
+  double most_at_once;
+  bool may_be_torchs;
 } mmcp_problem;
 
 /* Return the problem's chain, and a chain's text; NULL with an exception set on failure. */

@@ -22,16 +22,16 @@ enum {
   MOST_TINY_REAL = 512
 };
 
-static PyObject *types, *mm, *matmul, *multi_dot, *is_grad_enabled, *by_us;
+static PyObject *types, *mm, *matmul, *multi_dot, *is_grad_enabled, *by_us, *precision;
 
 PyObject *mmcp_set_torch(PyObject *module, PyObject *args) {
-  PyObject *given[6];
+  PyObject *given[7];
   (void)module;
-  if (!PyArg_ParseTuple(args, "O!OOOOO:set_torch", &PyTuple_Type, &given[0], &given[1], &given[2],
-                        &given[3], &given[4], &given[5]))
+  if (!PyArg_ParseTuple(args, "O!OOOOOO:set_torch", &PyTuple_Type, &given[0], &given[1], &given[2],
+                        &given[3], &given[4], &given[5], &given[6]))
     return NULL;
-  PyObject **kept[] = {&types, &mm, &matmul, &multi_dot, &is_grad_enabled, &by_us};
-  for (int i = 0; i < 6; i++) Py_XSETREF(*kept[i], Py_NewRef(given[i]));
+  PyObject **kept[] = {&types, &mm, &matmul, &multi_dot, &is_grad_enabled, &by_us, &precision};
+  for (int i = 0; i < 7; i++) Py_XSETREF(*kept[i], Py_NewRef(given[i]));
   Py_RETURN_NONE;
 }
 
@@ -389,6 +389,59 @@ int mmcp_torch_execute(const mmcp_call *c, PyObject *const *items, const mmc_pla
   }
   *out = made > 0 && made == count ? Py_NewRef(results[count - 1]) : NULL;
   for (int64_t s = 0; s < made; s++) Py_DECREF(results[s]);
+  return *out != NULL ? 1 : -1;
+}
+
+double mmcp_torch_most_by_us(const mmcp_call *c) {
+  const double least = least_for_torch(c->dtype);
+  if (types == NULL || c->device != MMCP_HOST || c->views[0].exchange == NULL) return 0;
+  const double chains = c->dtype == MMC_BF16 ? (double)c->stack_count : 1;
+  return least * (double)(c->n - 1) / fmax(chains, 1);
+}
+
+/* ---- what comes for the first time on a GPU ----------------------------------------------------
+ */
+
+bool mmcp_torch_can(const mmcp_call *c, PyObject *const *items) {
+  const bool has_vectors = !c->row || !c->column;
+  return types != NULL && c->device != MMCP_HOST && !c->is_chain && !c->gathers &&
+         c->views[0].exchange != NULL && c->n >= 2 && c->n <= MOST_STACKS && c->dtype <= MMC_BF16 &&
+         !(has_vectors && c->stack_ndim > 0) && are_tensors_of(c, items);
+}
+
+/* Whether products of f32 are computed in f32. */
+static int is_exact_in_f32(void) {
+  static PyObject *highest;
+  if (highest == NULL) highest = PyUnicode_InternFromString("highest");
+  PyObject *now = highest != NULL ? PyObject_CallNoArgs(precision) : NULL;
+  const int same = now != NULL ? PyObject_RichCompareBool(now, highest, Py_EQ) : -1;
+  Py_XDECREF(now);
+  return same;
+}
+
+int mmcp_torch_execute_new(const mmcp_call *call, PyObject *const *items, PyObject **out) {
+  chain c = {.items = items,
+             .n = (int)call->n,
+             .dtype = call->dtype,
+             .is_row = !call->row,
+             .is_column = !call->column,
+             .has_stacks = call->stack_ndim > 0,
+             .is_on_gpu = true};
+  if (call->dtype == MMC_F32 || call->dtype == MMC_C64) {
+    const int exact = is_exact_in_f32();
+    if (exact != 1) return exact;
+  }
+  for (int i = 0; i <= c.n; i++) c.dims[i] = call->dims[i];
+  for (int i = 0; i < c.n; i++) {
+    const mmcp_view *view = mmcp_view_of(call, i);
+    c.counts[i] = 1;
+    for (int64_t d = 0; d < mmcp_stack_ndim(call, i); d++) c.counts[i] *= (double)view->shape[d];
+  }
+  if (c.n == 2)
+    c.splits[0][1] = 0;
+  else
+    find_order(&c, NULL);
+  *out = multiply(&c, 0, c.n - 1);
   return *out != NULL ? 1 : -1;
 }
 

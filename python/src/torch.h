@@ -7,8 +7,9 @@
 
 struct mmcp_call;
 
-/* set_torch(types, mm, matmul, multi_dot, is_grad_enabled, by_us): who multiplies what. types is a
- * tuple of the exact types of tensors; by_us(matrices, dims) returns a product, or None. */
+/* set_torch(types, mm, matmul, multi_dot, is_grad_enabled, by_us, precision): who multiplies what.
+ * types is a tuple of the exact types of tensors; by_us(matrices, dims) returns a product, or None;
+ * precision() the arithmetic that products of f32 are computed in. */
 PyObject *mmcp_set_torch(PyObject *module, PyObject *args);
 
 /* Multiplies the items of a list or a tuple by PyTorch, which records what the gradients need in
@@ -22,5 +23,15 @@ int mmcp_torch_multiply(PyObject *sequence, bool anywhere, PyObject **out);
  * for them, where PyTorch's products take less time than ours. Returns as mmcp_torch_multiply(). */
 int mmcp_torch_execute(const struct mmcp_call *c, PyObject *const *items, const mmc_plan *plan,
                        PyObject **out);
+
+/* Returns how many multiplications one chain of the call may take, so that the mean of its products
+ * surely is none that PyTorch computes in less time than we; 0 where there is no such number. */
+double mmcp_torch_most_by_us(const struct mmcp_call *c);
+
+/* Says whether PyTorch can multiply the call's factors, tensors on a GPU, as far as these tell. */
+bool mmcp_torch_can(const struct mmcp_call *c, PyObject *const *items);
+/* Multiplies them in the order of fewest multiplications. Returns as mmcp_torch_multiply(), 0 where
+ * PyTorch was asked for products of f32 in fewer bits. */
+int mmcp_torch_execute_new(const struct mmcp_call *c, PyObject *const *items, PyObject **out);
 
 #endif

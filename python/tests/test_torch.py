@@ -736,6 +736,9 @@ def test_gradients_of_some_factors_and_of_vectors():
                 torch.testing.assert_close(a.grad, b.grad, msg=str((shapes, wanted)))
 
 
+_LAST = (_torch._matrices_by_us, torch.get_float32_matmul_precision)  # of what set_torch() takes
+
+
 @pytest.mark.skipif(not _torch._has_exchange, reason="a PyTorch without exchange functions")
 def test_of_orders_that_cost_the_same_one_is_taken_that_records_least():
     recorded = []
@@ -746,7 +749,7 @@ def test_of_orders_that_cost_the_same_one_is_taken_that_records_least():
         return product
 
     mmchain.multi_dot([torch.ones(2, 2, requires_grad=True)] * 2)  # the room of PyTorch is open
-    rest = (torch.matmul, torch.linalg.multi_dot, torch.is_grad_enabled, _torch._matrices_by_us)
+    rest = (torch.matmul, torch.linalg.multi_dot, torch.is_grad_enabled, *_LAST)
     _mmchain.set_torch(_torch._exact, counted, *rest)
     try:
         for n in (3, 4, 6):
@@ -772,7 +775,7 @@ def test_few_matrices_that_want_gradients_go_straight_to_torch(rng, dims):
         torch.tensor(rng.standard_normal(shape), requires_grad=True) for shape in zip(dims, dims[1:])
     ]
     functions = (torch.mm, torch.matmul, torch.linalg.multi_dot)
-    _mmchain.set_torch(_torch._exact, *map(counted, functions), torch.is_grad_enabled, _torch._matrices_by_us)
+    _mmchain.set_torch(_torch._exact, *map(counted, functions), torch.is_grad_enabled, *_LAST)
     try:
         product = mmchain.multi_dot(chain)
         assert calls == [torch.mm] * (len(chain) - 1)
@@ -791,7 +794,7 @@ def test_few_matrices_that_want_gradients_go_straight_to_torch(rng, dims):
             torch.testing.assert_close(mmchain.multi_dot(chain), product)
         assert calls == ([torch.mm] if len(chain) == 2 else [])  # making a result takes longest
     finally:
-        _mmchain.set_torch(_torch._exact, *functions, torch.is_grad_enabled, _torch._matrices_by_us)
+        _mmchain.set_torch(_torch._exact, *functions, torch.is_grad_enabled, *_LAST)
     product.sum().backward()
     expected = [tensor.grad for tensor in chain]
     for tensor in chain:
@@ -813,7 +816,7 @@ def counted():
         return lambda *given: calls.append(given) or function(*given)
 
     functions = (torch.mm, torch.matmul, torch.linalg.multi_dot)
-    rest = (torch.is_grad_enabled, _torch._matrices_by_us)
+    rest = (torch.is_grad_enabled, *_LAST)
     _mmchain.set_torch(_torch._exact, *map(count, functions), *rest)
     yield calls
     _mmchain.set_torch(_torch._exact, *functions, *rest)
