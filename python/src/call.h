@@ -53,7 +53,7 @@ typedef struct mmcp_call {
   void *stream;
   const mmcp_asked *asked;  /* what is kept when it comes again, or NULL */
   bool is_finished;         /* another library has made the result, which no view holds */
-  bool may_be_torchs;       /* PyTorch can multiply what has no plan, on a GPU */
+  bool may_be_torchs;       /* PyTorch may multiply what has no plan, on a GPU */
   bool seeks_parts;         /* whether parts may be multiplied by themselves first */
   const mmc_chain *planned; /* the chain of the caller's plan, or NULL */
   int part_count;           /* those that are to be: then nothing else has been done */
@@ -80,6 +80,8 @@ static inline int64_t mmcp_stack_ndim(const mmcp_call *c, int64_t i) {
  * or cannot be read as it lies, is written out. */
 int mmcp_acquire_factors(mmcp_call *c, PyObject *const *items, mmcp_want want);
 int mmcp_read_chain(mmcp_call *c);
+/* Writes out factors of a call that may be PyTorch's, which waited for that. */
+int mmcp_write_out(mmcp_call *c, PyObject *const *items);
 /* Finds the dims of the chain, when neighbours fit. */
 int mmcp_find_dims(mmcp_call *c);
 /* Reads the matrix of factor i; false where it cannot be read as it lies. Its rows and columns are

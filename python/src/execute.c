@@ -461,14 +461,23 @@ static int execute_by_torch(mmcp_call *c, PyObject *const *items, PyObject *cons
 }
 
 /* Has PyTorch multiply what comes for one of the first times on a GPU, where a plan takes some ten
- * times as long to make. Where it would compute in other arithmetic than we, *plan is made. */
+ * times as long to make: 1 with the result. Otherwise the plan is found as find_plan() does, for
+ * factors that can be read: returns 2, or 0 or -1 as that does. */
 static int execute_new_by_torch(mmcp_call *c, PyObject *const *items, PyObject *const *args,
-                                mmcp_plan **plan, PyObject **array) {
-  if (*plan != NULL || c->device == MMCP_HOST) return 0;
-  const int taken = mmcp_torch_execute_new(c, items, array);
-  if (taken != 0) return taken;
-  c->may_be_torchs = false;
-  return find_plan(c, args[PLAN], args + OBJECTIVE, plan) == 1 ? 0 : -1;
+                                bool waits, mmcp_plan **plan, PyObject **array) {
+  int done = 1;
+  c->may_be_torchs = c->may_be_torchs && mmcp_torch_can(c, items);
+  if (c->may_be_torchs) {
+    done = find_plan(c, args[PLAN], args + OBJECTIVE, plan);
+    const int taken = done == 1 && *plan == NULL ? mmcp_torch_execute_new(c, items, array) : 0;
+    if (done != 1 || taken != 0) return done != 1 ? done : taken;
+    if (*plan != NULL && !waits) return 2;
+    c->may_be_torchs = false;
+    Py_CLEAR(*plan);
+  }
+  if (waits) done = mmcp_write_out(c, items);
+  if (done == 1) done = find_plan(c, args[PLAN], args + OBJECTIVE, plan);
+  return done == 1 ? 2 : done;
 }
 
 /* Whether nothing was asked for that PyTorch's products do not do. */
@@ -484,6 +493,7 @@ static int multiply_arrays(mmcp_call *c, PyObject *const *items, PyObject *const
   if (args[RULE] != NULL && read_rule(c, args[RULE]) < 0) return -1;
   if (args[EXPONENTS] != NULL && hold_exponents(c, args[EXPONENTS], exponents) < 0) return -1;
   mmcp_plan *plan = NULL;
+  c->may_be_torchs = is_plain_call(args) && !c->is_chain;
   int done = c->is_chain ? mmcp_read_chain(c)
                          : mmcp_acquire_factors(c, items, bf16 ? MMCP_READ_BF16 : MMCP_READ_CONJ);
   if (done == 1) {
@@ -494,11 +504,11 @@ static int multiply_arrays(mmcp_call *c, PyObject *const *items, PyObject *const
     PyErr_Format(PyExc_ValueError, "exponents: expected room for %lld", (long long)c->stack_count);
     done = -1;
   }
-  c->may_be_torchs = done == 1 && is_plain_call(args) && mmcp_torch_can(c, items);
-  if (done == 1) done = find_plan(c, args[PLAN], args + OBJECTIVE, &plan);
   if (done == 1) {
-    int taken = execute_new_by_torch(c, items, args, &plan, array);
-    if (taken == 0) taken = execute_by_torch(c, items, args, plan, array);
+    const bool waits = c->gathers && c->may_be_torchs && c->device != MMCP_HOST;
+    int taken = execute_new_by_torch(c, items, args, waits, &plan, array);
+    done = taken == 2 ? 1 : taken;
+    if (taken == 2) taken = execute_by_torch(c, items, args, plan, array);
     if (taken != 0) {
       Py_XDECREF(plan);
       c->is_finished = taken == 1;

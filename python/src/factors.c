@@ -204,25 +204,34 @@ static void find_shared(mmcp_call *c) {
   }
 }
 
-int mmcp_acquire_factors(mmcp_call *c, PyObject *const *items, mmcp_want want) {
-  c->row = c->column = true;
+/* Finds what the factors have in common: the stack, which are the same, which it shares. */
+static int join_factors(mmcp_call *c) {
+  c->stack_ndim = 0;
   c->stack_count = 1;
-  for (int64_t i = 0; i < c->n; i++) {
-    int got = acquire_factor(c, i, items, want);
-    if (got != 1) return got;
-  }
-  if (c->seeks_parts) c->part_count = mmcp_find_parts(c, c->parts);
-  if (c->part_count > 0) return 0;
-  if (c->gathers) {
-    const int got = gather_factors(c, items);
-    if (got != 1) return got;
-  }
+  c->has_shared = c->repeats = false;
   for (int64_t i = 0; i < c->n; i++)
     if (c->views[i].ndim > 2 && join_stack(c, i) != 1) return 0;
   for (int d = 0; d < c->stack_ndim; d++) c->stack_count *= c->stack_shape[d];
   find_same(c);
   find_shared(c);
   return 1;
+}
+
+int mmcp_acquire_factors(mmcp_call *c, PyObject *const *items, mmcp_want want) {
+  c->row = c->column = true;
+  for (int64_t i = 0; i < c->n; i++) {
+    int got = acquire_factor(c, i, items, want);
+    if (got != 1) return got;
+  }
+  if (c->seeks_parts) c->part_count = mmcp_find_parts(c, c->parts);
+  if (c->part_count > 0) return 0;
+  if (!c->gathers) return join_factors(c);
+  return c->may_be_torchs && c->device != MMCP_HOST ? join_factors(c) : mmcp_write_out(c, items);
+}
+
+int mmcp_write_out(mmcp_call *c, PyObject *const *items) {
+  const int got = gather_factors(c, items);
+  return got == 1 ? join_factors(c) : got;
 }
 
 /* Reads the factors off one array of three dimensions and more, whose last three are the factors in

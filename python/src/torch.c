@@ -404,8 +404,8 @@ double mmcp_torch_most_by_us(const mmcp_call *c) {
 
 bool mmcp_torch_can(const mmcp_call *c, PyObject *const *items) {
   const bool has_vectors = !c->row || !c->column;
-  return types != NULL && c->device != MMCP_HOST && !c->is_chain && !c->gathers &&
-         c->views[0].exchange != NULL && c->n >= 2 && c->n <= MOST_STACKS && c->dtype <= MMC_BF16 &&
+  return types != NULL && c->device != MMCP_HOST && !c->is_chain && c->views[0].exchange != NULL &&
+         c->n >= 2 && c->n <= MOST_STACKS && c->dtype <= MMC_BF16 &&
          !(has_vectors && c->stack_ndim > 0) && are_tensors_of(c, items);
 }
 

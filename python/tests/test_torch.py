@@ -1091,3 +1091,55 @@ def test_many_in_a_captured_graph(rng):
     torch.cuda.synchronize()
     for a, b in zip(made, want):
         assert (a - b).abs().max() <= 1e-3 * b.abs().max()
+
+
+# ---- what comes for the first time on a GPU ----------------------------------------------------------
+
+
+def _first(rng, shapes, dtype):
+    made = [torch.tensor(rng.standard_normal(shape), device="cuda").to(dtype) for shape in shapes]
+    return made, reduce(torch.matmul, [tensor.to(torch.complex128) for tensor in made])
+
+
+@pytest.mark.skipif(not cuda, reason="no GPU, or mmchain without CUDA")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.complex64])
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(30, 41), (41, 22)],
+        [(30, 41), (41, 22), (22, 5), (5, 60)],
+        [(41,), (41, 22), (22, 5)],
+        [(4, 1, 7, 9), (3, 9, 8), (8, 6)],
+    ],
+)
+def test_what_is_new_on_a_gpu_is_torchs(counted, rng, shapes, dtype):
+    """The first three times it has no plan, whatever its factors look like."""
+    mmchain.clear_cache()
+    for turn in range(5):
+        chain, expected = _first(rng, shapes, dtype)
+        chain[-1] = chain[-1].mT.contiguous().mT if turn % 2 else torch.stack([chain[-1]] * 2, -1)[..., 0]
+        counted.clear()
+        product = mmchain.multi_dot(chain)
+        assert len(counted) == (len(shapes) - 1 if turn < 3 else 0)
+        assert product.shape == expected.shape and product.dtype == dtype
+        error = (product.to(torch.complex128) - expected).abs().max() / expected.abs().max()
+        assert error <= {torch.bfloat16: 0.05, torch.float64: 1e-12}.get(dtype, 1e-4)
+
+
+@pytest.mark.skipif(not cuda, reason="no GPU, or mmchain without CUDA")
+def test_what_asks_for_more_is_ours_from_the_first_time_on(counted, rng):
+    shapes = [(31, 42), (42, 23), (23, 6)]
+    before = torch.get_float32_matmul_precision()
+    mmchain.clear_cache()
+    try:
+        torch.set_float32_matmul_precision("high")  # in TF32
+        chain, expected = _first(rng, shapes, torch.float32)
+        product = mmchain.multi_dot(chain)
+        assert counted == []
+        assert (product - expected.real).abs().max() <= 1e-5 * expected.abs().max()
+    finally:
+        torch.set_float32_matmul_precision(before)
+    for others in ({"precision": "reproducible"}, {"out": torch.empty_like(product)}, {"objective": "energy"}):
+        mmchain.clear_cache()
+        mmchain.multi_dot(chain, **others)
+        assert counted == []
