@@ -108,7 +108,7 @@ static void find_same(mmcp_call *c) {
   c->repeats = false;
   for (int64_t i = 0; i < c->n; i++) {
     uint64_t s = place_of(c, c->views[i].data);
-    while (c->seen[s] >= 0 && !is_same(c, i, c->seen[s])) s = (s + 1) % size;
+    while (c->seen[s] >= 0 && !is_same(c, i, c->seen[s])) s = (s + 1) & (size - 1);
     if (c->seen[s] < 0) c->seen[s] = i;
     c->same[i] = c->seen[s];
     c->repeats = c->repeats || c->same[i] != i;
