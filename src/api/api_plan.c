@@ -322,7 +322,7 @@ static mmc_status multiply_little(mmc_context *context, const mmc_chain *chain,
   mmci_opened on;
   const mmci_objective *objective;
   mmci_product products[MMCI_LITTLE_FACTORS];
-  int variants[MMCI_LITTLE_FACTORS];
+  mmci_recipe recipes[MMCI_LITTLE_FACTORS];
   bool found = false;
   *done = false;
   mmc_status status = mmci_options_read("options", given, &options, sizeof options, error);
@@ -334,10 +334,10 @@ static mmc_status multiply_little(mmc_context *context, const mmc_chain *chain,
   if (status == MMC_OK) status = mmci_objective_read(options.objective, &objective, error);
   if (status == MMC_OK) status = mmci_planner_check(objective, &options, error);
   if (status == MMC_OK && on.ops->at_once != NULL)
-    status = mmci_little_order(objective, chain, &options, &on, context->wisdom, products, variants,
+    status = mmci_little_order(objective, chain, &options, &on, context->wisdom, products, recipes,
                                &found, error);
   if (status == MMC_OK && found)
-    status = mmci_multiply_at_once(on.ops, on.device, chain, products, variants, factors, out, done,
+    status = mmci_multiply_at_once(on.ops, on.device, chain, products, recipes, factors, out, done,
                                    error);
   return status;
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "planner/cover.h"
 #include "planner/objective.h"
 
 enum { VERTICES = MMCI_LITTLE_FACTORS + 1 };
@@ -17,7 +18,6 @@ typedef struct tables {
   double seconds[VERTICES][VERTICES];
   struct {
     int8_t fewest[VERTICES][VERTICES], fastest[VERTICES][VERTICES]; /* splits */
-    int variant[VERTICES][VERTICES]; /* of the last product of the sub-chain */
   } best;
 } tables;
 
@@ -62,15 +62,13 @@ static bool is_better(const tables *t, int32_t i, int32_t j, int32_t k, int32_t 
   return best == 0 || less || (same && mmci_tie_goes_before(t->chain->dims, i, j, k, best));
 }
 
-/* Returns the seconds of a product, and the variant of its call; NAN where it is best computed by
- * more than one call. */
-static double seconds_of(tables *t, int32_t i, int32_t k, int32_t j, int *variant) {
-  mmci_price price;
+/* Prices a product. Returns false where it is best computed with copies of its operands, or one of
+ * a batch by more than one call. */
+static bool price_product(tables *t, int32_t i, int32_t k, int32_t j, mmci_price *price) {
   mmci_chain_product_turn(t->chain, i, k, j, &t->gemm);
-  t->pricing->price(t->pricing->user, &t->gemm, &price);
-  const bool is_call = mmci_recipe_count(&price.recipe) == 1 && price.recipe.pad == 0;
-  *variant = is_call ? price.recipe.nodes[0].variant : 0;
-  return is_call && price.seconds >= 0 ? price.seconds : (double)NAN;
+  t->pricing->price(t->pricing->user, &t->gemm, price);
+  return price->recipe.pad == 0 && price->seconds >= 0 &&
+         (t->chain->batch == 1 || mmci_recipe_count(&price->recipe) == 1);
 }
 
 /* Fills the entry of the sub-chain (i, j). Returns false where a product has no seconds. */
@@ -87,13 +85,12 @@ static bool fill_entry(tables *t, int32_t i, int32_t j) {
     }
     const double parts_s = t->seconds[i][k] + t->seconds[k][j];
     if (t->pricing == NULL || (fastest != 0 && parts_s > seconds)) continue;
-    int variant;
-    const double sum_s = parts_s + seconds_of(t, i, k, j, &variant);
-    if (isnan(sum_s)) return false;
+    mmci_price price;
+    if (!price_product(t, i, k, j, &price)) return false;
+    const double sum_s = parts_s + price.seconds;
     if (is_better(t, i, j, k, fastest, sum_s < seconds, sum_s == seconds)) {
       fastest = k;
       seconds = sum_s;
-      t->best.variant[i][j] = variant;
     }
   }
   t->count[i][j] = count;
@@ -103,25 +100,75 @@ static bool fill_entry(tables *t, int32_t i, int32_t j) {
   return true;
 }
 
-/* Writes the products of the sub-chain, children before parents, and returns what it is called; -1
- * where fewest multiplications and least seconds have other orders, between which a plan decides by
- * what the prices may be off by. */
-static int32_t write_products(const tables *t, int32_t i, int32_t j, int32_t *count,
-                              mmci_product *products, int *variants) {
+/* ---- two orders ---------------------------------------------------------------------------- */
+
+/* A product of a tree: of the sub-chains from first to split and from split to last. */
+typedef struct range {
+  int32_t first, split, last;
+} range;
+
+typedef int8_t splits[VERTICES][VERTICES];
+
+static void list_ranges(splits by, int32_t i, int32_t j, range *ranges, int32_t *count) {
+  if (j == i + 1) return;
+  const int32_t k = by[i][j];
+  ranges[(*count)++] = (range){i, k, j};
+  list_ranges(by, i, k, ranges, count);
+  list_ranges(by, k, j, ranges, count);
+}
+
+/* Adds up the products that only mine has, with what they may be off by, as plans for time do. */
+static void add_up(tables *t, const range *mine, const range *others, int32_t count,
+                   double *seconds, double *squares, double *modelled) {
+  for (int32_t x = 0; x < count; x++) {
+    bool both = false;
+    for (int32_t y = 0; y < count && !both; y++)
+      both = mine[x].first == others[y].first && mine[x].split == others[y].split &&
+             mine[x].last == others[y].last;
+    mmci_price price;
+    if (both || !price_product(t, mine[x].first, mine[x].split, mine[x].last, &price)) continue;
+    const double error_s = price.seconds * mmci_doubt_of(price.source, price.error);
+    *seconds += price.seconds;
+    *squares += price.modelled ? 0 : error_s * error_s;
+    *modelled += price.modelled ? error_s : 0;
+  }
+}
+
+/* Says whether a plan would keep the order of fewest multiplications, since the one of least
+ * seconds is not surely faster. */
+static bool keeps_fewest(tables *t) {
+  range fewest[VERTICES], fastest[VERTICES];
+  int32_t count = 0, other = 0;
+  const int32_t n = t->chain->n;
+  double before_s = 0, after_s = 0, squares = 0, modelled = 0;
+  list_ranges(t->best.fewest, 0, n, fewest, &count);
+  list_ranges(t->best.fastest, 0, n, fastest, &other);
+  add_up(t, fewest, fastest, count, &before_s, &squares, &modelled);
+  add_up(t, fastest, fewest, count, &after_s, &squares, &modelled);
+  return before_s - after_s <= sqrt(squares) + modelled;
+}
+
+/* Writes the products of the sub-chain in the order of fewest multiplications, children before
+ * parents, and returns what it is called. */
+static int32_t write_products(tables *t, int32_t i, int32_t j, int32_t *count,
+                              mmci_product *products, mmci_recipe *recipes) {
   if (j == i + 1) return i;
   const int32_t k = t->best.fewest[i][j];
-  if (k != t->best.fastest[i][j]) return -1;
-  const int32_t left = write_products(t, i, k, count, products, variants);
-  const int32_t right = left < 0 ? -1 : write_products(t, k, j, count, products, variants);
-  if (right < 0) return -1;
+  const int32_t left = write_products(t, i, k, count, products, recipes);
+  const int32_t right = write_products(t, k, j, count, products, recipes);
+  mmci_recipe *recipe = &recipes[*count];
+  mmci_price price;
   products[*count] = (mmci_product){left, right};
-  variants[*count] = t->pricing != NULL ? t->best.variant[i][j] : 0;
+  mmci_recipe_set_whole(recipe, 0);
+  if (t->pricing != NULL && price_product(t, i, k, j, &price) &&
+      !mmci_recipe_is_plain(&price.recipe))
+    *recipe = price.recipe;
   return t->chain->n + (*count)++;
 }
 
 /* ---- the order ----------------------------------------------------------------------------- */
 
-static bool find_order(tables *t, mmci_product *products, int *variants) {
+static bool find_order(tables *t, mmci_product *products, mmci_recipe *recipes) {
   const int32_t n = t->chain->n;
   memset(&t->best, 0, sizeof t->best);
   for (int32_t i = n - 1; i >= 0; i--) {
@@ -130,8 +177,12 @@ static bool find_order(tables *t, mmci_product *products, int *variants) {
     for (int32_t j = i + 2; j <= n; j++)
       if (!fill_entry(t, i, j)) return false;
   }
+  /* Where another order is surely faster, a plan compares them by what groups take. */
+  if (memcmp(t->best.fewest, t->best.fastest, sizeof t->best.fewest) != 0 && !keeps_fewest(t))
+    return false;
   int32_t count = 0;
-  return write_products(t, 0, n, &count, products, variants) >= 0;
+  write_products(t, 0, n, &count, products, recipes);
+  return true;
 }
 
 /* Says whether a plan for time would try wide trees, or every tree where calls were measured. */
@@ -144,7 +195,7 @@ static bool tries_more(const struct mmci_opened *on, const mmc_chain *chain,
 
 mmc_status mmci_little_order(const mmci_objective *objective, const mmc_chain *chain,
                              const mmc_plan_options *options, const struct mmci_opened *on,
-                             mmci_wisdom *wisdom, mmci_product *products, int *variants,
+                             mmci_wisdom *wisdom, mmci_product *products, mmci_recipe *recipes,
                              bool *found, mmci_error *error) {
   const bool by_time = objective == &mmci_objective_time;
   tables t;
@@ -155,7 +206,7 @@ mmc_status mmci_little_order(const mmci_objective *objective, const mmc_chain *c
       !is_little(chain) || !is_plain(options))
     return MMC_OK;
   if (!by_time) {
-    *found = find_order(&t, products, variants);
+    *found = find_order(&t, products, recipes);
     return MMC_OK;
   }
   mmci_wisdom_pricing *known;
@@ -164,12 +215,12 @@ mmc_status mmci_little_order(const mmci_objective *objective, const mmc_chain *c
   const mmci_pricing pricing = mmci_wisdom_pricing_of(known);
   if (chain->n == 2 && !mmci_wisdom_pricing_knows_products(known)) {
     products[0] = (mmci_product){0, 1};
-    variants[0] = 0;
+    mmci_recipe_set_whole(&recipes[0], 0);
     *found = true;
   } else if (!tries_more(on, chain, known)) {
     t.pricing = &pricing;
     t.gemm = mmci_chain_product(chain, MMCI_NATIVE, 0, 1, 2);
-    *found = find_order(&t, products, variants);
+    *found = find_order(&t, products, recipes);
   }
   mmci_wisdom_pricing_release(known);
   return MMC_OK;

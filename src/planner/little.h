@@ -16,14 +16,13 @@ enum {
 };
 
 /* Finds the order that mmci_planner_plan() would find for these arguments, which are those of that
- * function, and writes its n - 1 products as in mmci_tree, and the variant of each, as in
- * mmci_gemm, of which one call is best. *found is false, and the others are undefined, for chains
- * that are not little, for devices with memory of their own, for options that only a plan can
- * follow, and where wisdom makes a plan look at more than the prices of single products. Returns
- * E_NOMEM. */
+ * function, and writes its n - 1 products as in mmci_tree, and the recipe of each, without a pad.
+ * *found is false, and the others are undefined, for chains that are not little, for devices with
+ * memory of their own, for options that only a plan can follow, and where wisdom makes a plan look
+ * at more than the prices of single products. Returns E_NOMEM. */
 mmc_status mmci_little_order(const mmci_objective *objective, const mmc_chain *chain,
                              const mmc_plan_options *options, const struct mmci_opened *on,
-                             mmci_wisdom *wisdom, mmci_product *products, int *variants,
+                             mmci_wisdom *wisdom, mmci_product *products, mmci_recipe *recipes,
                              bool *found, mmci_error *error);
 
 #endif

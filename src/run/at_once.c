@@ -29,13 +29,40 @@ static size_t aligned(size_t bytes) {
 typedef struct product {
   mmci_gemm gemm;
   size_t offset;
+  const mmci_recipe *recipe; /* of several calls, or NULL */
 } product;
+
+/* Says whether the device takes every call of the product. */
+static bool takes(const mmci_device_ops *ops, const mmci_device *device, const product *x,
+                  bool beside) {
+  mmci_recipe_piece pieces[MMCI_RECIPE_PIECES];
+  if (x->recipe == NULL) return ops->takes_at_once(device, &x->gemm, beside);
+  const int count = mmci_recipe_pieces(x->recipe, &x->gemm, pieces);
+  for (int p = 0; p < count; p++)
+    if (!ops->takes_at_once(device, &pieces[p].gemm, beside)) return false;
+  return true;
+}
+
+static void compute(const mmci_device_ops *ops, mmci_device *device, const product *x,
+                    const char *a, const char *b, char *c) {
+  mmci_recipe_piece pieces[MMCI_RECIPE_PIECES];
+  if (x->recipe == NULL) {
+    ops->at_once(device, &x->gemm, a, b, c);
+    return;
+  }
+  const int64_t size = (int64_t)mmc_dtype_size(x->gemm.dtype);
+  const int count = mmci_recipe_pieces(x->recipe, &x->gemm, pieces);
+  for (int p = 0; p < count; p++)
+    ops->at_once(device, &pieces[p].gemm, a + pieces[p].a * size, b + pieces[p].b * size,
+                 c + pieces[p].c * size);
+}
 
 /* Writes the products and the bytes of all intermediates; returns false where some are not computed
  * so. */
 static bool lay_out(const mmci_device_ops *ops, const mmci_device *device, const mmc_chain *chain,
-                    const mmci_product *pairs, const int *variants, const mmc_matrix *factors,
-                    const mmc_matrix *out, product *products, size_t *bytes) {
+                    const mmci_product *pairs, const mmci_recipe *recipes,
+                    const mmc_matrix *factors, const mmc_matrix *out, product *products,
+                    size_t *bytes) {
   const int32_t n = chain->n, count = n - 1;
   int32_t of_factors = 0; /* products of two factors; more than one do not wait for each other */
   for (int32_t t = 0; t < count; t++) of_factors += pairs[t].left < n && pairs[t].right < n;
@@ -59,10 +86,15 @@ static bool lay_out(const mmci_device_ops *ops, const mmci_device *device, const
                                      .c_stride = !in_batch ? 0
                                                  : is_last ? out->stride
                                                            : a.rows * b.cols,
-                                     .batch = chain->batch,
-                                     .variant = variants[t]},
+                                     .batch = chain->batch},
                             .offset = *bytes};
-    if (!ops->takes_at_once(device, &products[t].gemm, of_factors > 1)) return false;
+    if (recipes[t].count > 1) {
+      if (a.form.gathered || b.form.gathered) return false;
+      products[t].recipe = &recipes[t];
+    } else {
+      products[t].gemm.variant = recipes[t].nodes[0].variant;
+    }
+    if (!takes(ops, device, &products[t], of_factors > 1)) return false;
     results[t] = (value){{.ld = tight, .stride = products[t].gemm.c_stride}, a.rows, b.cols};
     if (!is_last)
       *bytes += aligned((size_t)(chain->batch * a.rows * b.cols) * mmc_dtype_size(chain->dtype));
@@ -82,14 +114,14 @@ static void multiply(const mmci_device_ops *ops, mmci_device *device, int32_t n,
                      const product *products, const mmci_product *pairs, const mmc_matrix *factors,
                      const mmc_matrix *out, char *room) {
   for (int32_t t = 0; t < n - 1; t++)
-    ops->at_once(device, &products[t].gemm, operand(products, factors, n, pairs[t].left, room),
-                 operand(products, factors, n, pairs[t].right, room),
-                 t == n - 2 ? out->data : room + products[t].offset);
+    compute(ops, device, &products[t], operand(products, factors, n, pairs[t].left, room),
+            operand(products, factors, n, pairs[t].right, room),
+            t == n - 2 ? out->data : room + products[t].offset);
 }
 
 mmc_status mmci_multiply_at_once(const mmci_device_ops *ops, mmci_device *device,
                                  const mmc_chain *chain, const mmci_product *products,
-                                 const int *variants, const mmc_matrix *factors,
+                                 const mmci_recipe *recipes, const mmc_matrix *factors,
                                  const mmc_matrix *out, bool *done, mmci_error *error) {
   *done = false;
   product laid_out[MOST];
@@ -99,7 +131,7 @@ mmc_status mmci_multiply_at_once(const mmci_device_ops *ops, mmci_device *device
   mmc_status status = mmci_matrices_check(chain, factors, out, error);
   if (status != MMC_OK) return status;
   if (out->layout != MMC_ROW_MAJOR || out->addresses != NULL ||
-      !lay_out(ops, device, chain, products, variants, factors, out, laid_out, &bytes))
+      !lay_out(ops, device, chain, products, recipes, factors, out, laid_out, &bytes))
     return MMC_OK;
   _Alignas(MMCI_ALIGNMENT) char room[ROOM_BYTES];
   char *memory = bytes > sizeof room ? mmci_alloc_aligned(bytes, 1) : room;
