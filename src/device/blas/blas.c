@@ -631,7 +631,7 @@ static bool takes_at_once(const mmci_device *device, const mmci_gemm *gemm, bool
   const method how = choose_method(gemm);
   if (goes_to_loops(gemm, how)) return true;
   if (gemm->variant != 0 || (gemm->batch > 1 && !mmci_blas_is_serial(gemm)) ||
-      (beside && mmci_blas_has_threads(gemm) && mmci_small_can(gemm)))
+      (beside && !mmci_blas_is_serial(gemm) && mmci_small_can(gemm)))
     return false;
   switch (how) {
     case MATRIX_MATRIX:

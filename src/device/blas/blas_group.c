@@ -307,9 +307,9 @@ static mmc_status expect_crowds(mmci_group_kernel *kernel, double serial_s, mmci
 }
 
 /* Decides how many threads there are, and what each does: chains of the batch, or groups of a
- * single one. A single chain whose products wait for one another leaves those to OpenBLAS's threads
- * that these compute: no chain so computed was slower by more than the noise, and its bits depend
- * on nothing else. */
+ * single one. A single chain whose products wait for one another leaves those to the CBLAS that are
+ * its calls where they are alone: no chain so computed by OpenBLAS's threads was slower by more
+ * than the noise, and its bits depend on nothing else. */
 static mmc_status share_out(mmci_group_kernel *kernel, const mmci_group *group, mmci_error *error) {
   double *seconds = mmci_alloc_array((size_t)group->count, sizeof *seconds), all_s = 0;
   if (seconds == NULL) return mmci_fail_nomem(error, (size_t)group->count * sizeof *seconds);
@@ -335,7 +335,7 @@ static mmc_status share_out(mmci_group_kernel *kernel, const mmci_group *group, 
     product *x = &kernel->products[t];
     choose_calls(group, kernel->groups.order[t], x);
     const bool waits = kernel->threads == 1 && group->batch == 1;
-    if (waits && x->is_large && mmci_blas_is_call(&x->gemm)) x->small = (mmci_small){0};
+    if (waits && mmci_blas_is_call(&x->gemm)) x->small = (mmci_small){0};
     if (x->small.can) mmci_small_prepare(&x->small, group->batch);
   }
   status = expect_crowds(kernel, (double)group->batch * all_s, error);
