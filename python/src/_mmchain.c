@@ -277,9 +277,7 @@ static PyMethodDef functions[] = {
      "CPU, by version 0.minor of that interface."},
     {"set_torch", mmcp_set_torch, METH_VARARGS,
      "set_torch(types, mm, matmul, multi_dot, is_grad_enabled, by_us, precision): PyTorch's own "
-     "functions, for "
-     "tensors "
-     "of these types that want gradients."},
+     "functions, for tensors of these types."},
     {"tensor_bytes", mmcp_tensor_bytes, METH_VARARGS,
      "tensor_bytes(tensor, address): the bytes of PyTorch's tensor at the address that it holds, "
      "or "

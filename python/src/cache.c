@@ -252,6 +252,7 @@ static bool is_little(const mmcp_problem *x, const mmcp_options *options) {
   enum {
     MOST_FACTORS = 8,
     LEAST_REPEATS = 4,
+    MOST_SIDE = 1 << 20,
     MOST_MULTIPLICATIONS = 1 << 27,
     MOST_IN_BATCH = 1 << 20
   };
@@ -267,7 +268,7 @@ static bool is_little(const mmcp_problem *x, const mmcp_options *options) {
   const int64_t *dims = x->dims;
   double multiplications = 0;
   for (int64_t i = 0; i <= x->n; i++) {
-    if (dims[i] < 1) return false;
+    if (dims[i] < 1 || dims[i] > MOST_SIDE) return false;
     if (i > 1) multiplications += (double)dims[0] * (double)dims[i - 1] * (double)dims[i];
   }
   if (x->most_at_once > 0 && multiplications > x->most_at_once) return false;

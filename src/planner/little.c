@@ -39,7 +39,7 @@ static bool is_little(const mmc_chain *chain) {
     return false;
   double multiplications = 0; /* from left to right, which the best order takes at most */
   for (int32_t v = 0; v <= chain->n; v++) {
-    if (dims[v] < 1) return false;
+    if (dims[v] < 1 || dims[v] > MMCI_LITTLE_SIDE) return false;
     if (v > 1) multiplications += (double)dims[0] * (double)dims[v - 1] * (double)dims[v];
   }
   return batch == 1 ? multiplications <= MMCI_LITTLE_MULTIPLICATIONS

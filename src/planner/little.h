@@ -11,6 +11,7 @@
  * since they are products of the same calls either way. */
 enum {
   MMCI_LITTLE_FACTORS = 8,
+  MMCI_LITTLE_SIDE = 1 << 20, /* sums of seven products of three sides fit into 63 bits */
   MMCI_LITTLE_MULTIPLICATIONS = 1 << 27,
   MMCI_LITTLE_IN_BATCH = 1 << 20
 };

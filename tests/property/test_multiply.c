@@ -178,6 +178,26 @@ static void errors_are_those_of_the_plan_and_the_run(void **state) {
   mmc_chain_destroy(chain);
 }
 
+/* Columns by rows whose products of three sides exceed 64 bits, though the chain is short. */
+static void long_vectors_are_multiplied(void **state) {
+  enum { N = 6, LONG = 1 << 22 };
+  mmc_context *context = *state;
+  const int64_t dims[N + 1] = {1, LONG, 1, LONG, 1, LONG, 1};
+  int8_t *ones = malloc(LONG), got = 0;
+  mmc_matrix factors[N], out = {.data = &got, .rows = 1, .cols = 1};
+  mmc_chain *chain;
+  assert_non_null(ones);
+  memset(ones, 1, LONG);
+  ones[0] = 4; /* each sum is LONG + 15, 15 in 8 bits */
+  for (int i = 0; i < N; i++)
+    factors[i] = (mmc_matrix){.data = ones, .rows = dims[i], .cols = dims[i + 1]};
+  assert_int_equal(mmc_chain_create(context, MMC_I8, N, dims, NULL, &chain), MMC_OK);
+  assert_int_equal(mmc_multiply(context, chain, NULL, factors, &out), MMC_OK);
+  assert_int_equal(got, 15 * 15 * 15 % 256);
+  mmc_chain_destroy(chain);
+  free(ones);
+}
+
 /* ---- shared factors ----------------------------------------------------------------------------
  */
 
@@ -290,6 +310,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(multiply_as_a_plan_does),
       cmocka_unit_test(errors_are_those_of_the_plan_and_the_run),
+      cmocka_unit_test(long_vectors_are_multiplied),
       cmocka_unit_test(shared_factors_are_multiplied),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
