@@ -180,7 +180,7 @@ static int read_line(cli_call *call, cli_words *out) {
   cli_words words = {0};
   char *line = NULL;
   size_t capacity = 0;
-  int status = CLI_DONE;
+  int status = cli_note_input(call, "", "standard input", "/dev/stdin");
   while (status == CLI_DONE && getline(&line, &capacity, stdin) >= 0) {
     cli_words more;
     if (!cli_words_split(line, &more)) {

@@ -6,6 +6,7 @@
 #ifndef MMC_CLI_COMMAND_H
 #define MMC_CLI_COMMAND_H
 
+#include "guard.h"
 #include "mmchain.h"
 #include "output.h"
 
@@ -26,7 +27,8 @@ typedef struct cli_call {
   const cli_command *self;      /* NULL before it is known which one runs */
   const struct option *options; /* options of the command once it has read one; else NULL */
   mmc_context *context;
-  cli_stream out; /* standard output */
+  cli_stream out;  /* standard output */
+  cli_guard guard; /* the files that are read and written */
   /* Work that shows how far it is, see progress.h; NULL for most. */
   struct cli_stage *stage;
   /* Where messages of errors go while ranks have not agreed on them, CLI_KEPT_SIZE bytes; NULL
@@ -77,16 +79,20 @@ int cli_fail_status(const cli_call *call, mmc_status status, const char *where);
  * for an output that where names, else CLI_FAILED. */
 int cli_fail_write(const cli_call *call, mmc_status status, const char *where);
 
-/* Returns CLI_DONE when path may be written, else CLI_BAD after saying why not. It creates nothing,
- * and is called to find out before the work is done. option is "-o" or the like. */
-int cli_check_output(const cli_call *call, const char *option, const char *path);
+/* Returns CLI_DONE when path may be written, else CLI_BAD after saying why not: it must not have
+ * the ending of matrices, nor be an input or another output (guard.h), in which it is noted. It
+ * creates nothing, and is called to find out before the work is done. option is "-o" or the like.
+ */
+int cli_check_output(cli_call *call, const char *option, const char *path);
 /* Returns CLI_DONE unless the ending of a name says a format of others, as r.csv does, in which no
  * matrix is written; else CLI_BAD after saying which endings there are. Any other ending is that
  * of an .npy file. */
 int cli_check_ending(cli_call *call, const char *option, const char *name);
-/* Returns CLI_DONE when a matrix of so many dimensions may be written in the format of its name,
- * else CLI_BAD after saying why not: it has no ending of others' formats, a file with other members
- * is not replaced, and not every format has every dtype. */
+/* Returns CLI_DONE when name, which may have a member, may be written as that of a matrix, else
+ * CLI_BAD after saying why not, as cli_check_output() does. */
+int cli_check_matrix_path(cli_call *call, const char *option, const char *name);
+/* Does so for a matrix of so many dimensions in the format of its name: it has no ending of others'
+ * formats, a file with other members is not replaced, and not every format has every dtype. */
 int cli_check_matrix_output(cli_call *call, const char *option, const char *name, mmc_dtype dtype,
                             int ndim);
 /* Writes a batch of matrices as an array of that shape to a file, as mmc_file_write_stack() does.

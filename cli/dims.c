@@ -84,6 +84,8 @@ static int read_all(cli_call *call, const char *name, FILE *file, cli_buffer *ou
 int cli_dims_read(cli_call *call, const char *path, cli_dims *dims) {
   bool standard_input = strcmp(path, "-") == 0;
   const char *name = standard_input ? "standard input" : path;
+  int status = cli_note_input(call, "", "--dims", standard_input ? "/dev/stdin" : path);
+  if (status != CLI_DONE) return status;
   FILE *file = standard_input ? stdin : fopen(path, "re");
   if (file == NULL) {
     char hint[CLI_HINT_SIZE];
@@ -92,7 +94,7 @@ int cli_dims_read(cli_call *call, const char *path, cli_dims *dims) {
                     cli_file_hint(name, hint));
   }
   cli_buffer text = {0};
-  int status = read_all(call, name, file, &text);
+  status = read_all(call, name, file, &text);
   if (!standard_input) fclose(file);
   if (status == CLI_DONE && text.bytes != NULL)
     status = cli_dims_append(call, name, text.bytes, dims);

@@ -106,6 +106,8 @@ static int open_one(cli_call *call, int i, const char *argument, const cli_facto
   factors->file_paths[i] = cli_file_part(name);
   if (factors->file_paths[i] == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
   cli_stamp_take(factors->file_paths[i], &factors->stamps[i]);
+  int result = cli_note_input(call, "the factor ", factors->paths[i], factors->file_paths[i]);
+  if (result != CLI_DONE) return result;
   mmc_status status = mmc_file_open(call->context, name, &factors->files[i]);
   if (status == MMC_E_IO) {
     char message[512];

@@ -110,23 +110,34 @@ static int write_factor(cli_call *call, const mmc_chain *chain, int64_t i, const
   return result;
 }
 
+/* Writes the path of factor i into path, of size characters. */
+static void name_factor(const mmc_chain *chain, const char *directory, int64_t i, char *path,
+                        size_t size) {
+  const char *slash = directory[strlen(directory) - 1] == '/' ? "" : "/";
+  int width = snprintf(NULL, 0, "%" PRId64, mmc_chain_length(chain));
+  snprintf(path, size, "%s%sA%0*" PRId64 ".npy", directory, slash, width, i + 1);
+}
+
 static int write_factors(cli_call *call, const mmc_chain *chain, const char *directory,
                          uint64_t seed, void *data) {
   int64_t n = mmc_chain_length(chain);
   double total = 0, done = 0;
   for (int64_t i = 0; i < n; i++) total += factor_bytes(chain, i);
   cli_stage stage = {0};
-  int width = snprintf(NULL, 0, "%" PRId64, n);
   size_t size = strlen(directory) + 64;
   char *path = malloc(size);
   if (path == NULL) return cli_fail_memory(call, "a path takes", (double)size);
-  const char *slash = directory[strlen(directory) - 1] == '/' ? "" : "/";
   int result = CLI_DONE;
+  /* A factor that repeats is written once. None is, where one of them was read. */
+  for (int64_t i = 0; i < n && result == CLI_DONE; i++) {
+    if (mmc_chain_same(chain, i) != i) continue;
+    name_factor(chain, directory, i, path, size);
+    result = cli_check_apart(call, "-o", path, path);
+  }
   for (int64_t i = 0; i < n && result == CLI_DONE && call->out.error == 0; i++) {
-    /* A factor that repeats is written already. */
     if (mmc_chain_same(chain, i) != i) continue;
     double after = done + factor_bytes(chain, i);
-    snprintf(path, size, "%s%sA%0*" PRId64 ".npy", directory, slash, width, i + 1);
+    name_factor(chain, directory, i, path, size);
     result = write_factor(call, chain, i, path, seed, data, &stage, total > 0 ? done / total : 0,
                           total > 0 ? after / total : 1);
     done = after;

@@ -111,6 +111,7 @@ int main(int argc, char **argv) {
   keep_memory_small();
   cli_signals_catch();
   int status = run_command(&call, argc, argv);
+  cli_guard_free(&call.guard);
   cli_stream_close(&call.out);
   if (call.out.error == 0) return status;
   /* A reader that closed the pipe, as in `mmchain ... | head`, has what it wants. */

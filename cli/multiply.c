@@ -166,15 +166,6 @@ static int check_output(cli_call *call, const multiplication *job) {
       return cli_fail(call, CLI_BAD, "-o: expected a file, as standard output takes --json");
     return CLI_DONE;
   }
-  char *path = cli_file_part(job->output);
-  if (path == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
-  int result = CLI_DONE;
-  for (int64_t i = 0; i < job->factors.count && result == CLI_DONE; i++)
-    if (cli_file_same(path, job->factors.file_paths[i]))
-      result = cli_fail(call, CLI_BAD, "-o: %s is the same file as the factor %s", job->output,
-                        job->factors.paths[i]);
-  free(path);
-  if (result != CLI_DONE) return result;
   return cli_check_matrix_output(call, "-o", job->output, mmc_chain_dtype(job->factors.chain),
                                  job->factors.result_ndim);
 }
@@ -190,12 +181,13 @@ static int read_plan(cli_call *call, multiplication *job) {
     return cli_fail(call, CLI_BAD,
                     "--plan: expected no --for, --on, --solver, --order and --precision, which the "
                     "plan says");
+  int result = cli_note_input(call, "", "--plan", job->plan_path);
+  if (result != CLI_DONE) return result;
   FILE *file = fopen(job->plan_path, "rb");
   if (file == NULL)
     return cli_fail(call, CLI_BAD, "--plan: %s: %s", job->plan_path, strerror(errno));
   cli_buffer text = {0};
   char piece[PIECE];
-  int result = CLI_DONE;
   for (size_t got; result == CLI_DONE && (got = fread(piece, 1, sizeof piece, file)) > 0;)
     if (cli_buffer_write(&text, piece, got) != 0)
       result = cli_fail_memory(call, "the plan takes", (double)got);
@@ -436,9 +428,7 @@ static int check_options(cli_call *call, const multiplication *job) {
   if (job->exponents_name == NULL) return CLI_DONE;
   if (job->energy.wanted)
     return cli_fail(call, CLI_BAD, "--scaled: expected no --energy and --meter with it");
-  if (strcmp(job->exponents_name, "-") == 0 ||
-      (job->output != NULL && (strcmp(job->exponents_name, job->output) == 0 ||
-                               cli_file_same(job->exponents_name, job->output))))
+  if (strcmp(job->exponents_name, "-") == 0)
     return cli_fail(call, CLI_BAD, "--scaled: expected a file of its own for the exponents");
   return CLI_DONE;
 }

@@ -114,11 +114,26 @@ int cli_fail_write(const cli_call *call, mmc_status status, const char *where) {
   return cli_fail(call, named ? CLI_BAD : CLI_FAILED, "%s%s", where, text);
 }
 
-int cli_check_output(const cli_call *call, const char *option, const char *path) {
+/* Checks an output in the file at path; name is what was typed. */
+static int check_file(cli_call *call, const char *option, const char *name, const char *path) {
   if (path[0] == '\0') return cli_fail(call, CLI_BAD, "%s: expected the name of a file", option);
   const char *reason = cli_file_unwritable(path);
-  if (reason == NULL) return CLI_DONE;
+  if (reason == NULL) return cli_note_output(call, option, name, path);
   return cli_fail(call, CLI_BAD, "%s: %s: cannot write: %s", option, path, reason);
+}
+
+int cli_check_output(cli_call *call, const char *option, const char *path) {
+  if (mmc_file_format(path, NULL) == NULL) return check_file(call, option, path, path);
+  return cli_fail(call, CLI_BAD, "%s: expected a name without the ending of a matrix, got '%s'",
+                  option, path);
+}
+
+int cli_check_matrix_path(cli_call *call, const char *option, const char *name) {
+  char *path = cli_file_part(name);
+  if (path == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
+  int result = check_file(call, option, name, path);
+  free(path);
+  return result;
 }
 
 int cli_fail_memory(const cli_call *call, const char *what, double size_bytes) {

@@ -150,15 +150,11 @@ static int check_order_options(cli_call *call, problem *p) {
   if (output_taken && (p->json || o->keep_table))
     return cli_fail(call, CLI_BAD, "-o: expected a file, as standard output takes %s",
                     p->json ? "--json" : "--tables");
-  const char *paths[] = {output_taken ? NULL : p->output, p->profile_path};
-  for (int f = 0; f < 2; f++) {
-    const char *option = f == 0 ? "-o" : "--profile";
-    int result = paths[f] != NULL ? cli_check_output(call, option, paths[f]) : CLI_DONE;
-    if (result != CLI_DONE) return result;
-    if (paths[f] != NULL && p->dims_path != NULL && cli_file_same(paths[f], p->dims_path))
-      return cli_fail(call, CLI_BAD, "%s: %s is the same file as --dims", option, paths[f]);
-  }
-  return CLI_DONE;
+  int result = CLI_DONE;
+  if (p->output != NULL && !output_taken) result = cli_check_output(call, "-o", p->output);
+  if (result == CLI_DONE && p->profile_path != NULL)
+    result = cli_profile_check(call, p->profile_path);
+  return result;
 }
 
 static int read_dims(cli_call *call, int count, char **arguments, problem *p) {

@@ -106,12 +106,62 @@ void cli_buffer_free(cli_buffer *buffer) {
 
 /* ---- a file ---------------------------------------------------------------------------------- */
 
-enum { TEMPORARY_ROOM = 32, LINK_TRIES = 100 };
+/* MAX_LINKS symbolic links are followed at most, as many as Linux follows. */
+enum { TEMPORARY_ROOM = 32, LINK_TRIES = 100, MAX_LINKS = 40 };
 
 /* Returns how many characters path has up to and with its last '/'. */
 static size_t directory_length(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash == NULL ? 0 : (size_t)(slash - path) + 1;
+}
+
+/* Returns what the link at path says, seen from where path is seen from. NULL with errno set. */
+static char *follow_link(const char *path) {
+  char link[PATH_MAX];
+  ssize_t length = readlink(path, link, sizeof link);
+  if (length < 0 || length == (ssize_t)sizeof link) {
+    if (length >= 0) errno = ENAMETOOLONG;
+    return NULL;
+  }
+  size_t stem = link[0] == '/' ? 0 : directory_length(path);
+  char *next = malloc(stem + (size_t)length + 1);
+  if (next == NULL) return NULL;
+  memcpy(next, path, stem);
+  memcpy(next + stem, link, (size_t)length);
+  next[stem + (size_t)length] = '\0';
+  return next;
+}
+
+char *cli_file_target(const char *path) {
+  char *at = strdup(path);
+  for (int links = 0; at != NULL && links < MAX_LINKS; links++) {
+    struct stat found;
+    if (lstat(at, &found) != 0 || !S_ISLNK(found.st_mode)) return at;
+    char *next = follow_link(at);
+    free(at);
+    at = next;
+  }
+  if (at == NULL) return NULL;
+  free(at);
+  errno = ELOOP;
+  return NULL;
+}
+
+/* Returns why nothing can be made where path leads, of which nothing is there yet; NULL when it
+ * can. */
+static const char *cannot_make(const char *path) {
+  char *target = cli_file_target(path);
+  if (target == NULL) return strerror(errno);
+  size_t length = directory_length(target);
+  const char *reason = NULL;
+  if (target[length] == '\0')
+    reason = strerror(EISDIR);
+  else {
+    target[length] = '\0';
+    if (access(length == 0 ? "." : target, W_OK | X_OK) != 0) reason = strerror(errno);
+  }
+  free(target);
+  return reason;
 }
 
 const char *cli_file_unwritable(const char *path) {
@@ -120,26 +170,13 @@ const char *cli_file_unwritable(const char *path) {
     if (S_ISDIR(found.st_mode)) return strerror(EISDIR);
     return access(path, W_OK) == 0 ? NULL : strerror(errno);
   }
-  if (errno != ENOENT || path[0] == '\0') return strerror(errno);
-  size_t length = directory_length(path);
-  if (path[length] == '\0') return strerror(EISDIR);
-  char *directory = length == 0 ? strdup(".") : strndup(path, length);
-  if (directory == NULL) return strerror(ENOMEM);
-  const char *reason = access(directory, W_OK | X_OK) == 0 ? NULL : strerror(errno);
-  free(directory);
-  return reason;
+  return errno != ENOENT || path[0] == '\0' ? strerror(errno) : cannot_make(path);
 }
 
 char *cli_file_part(const char *name) {
   size_t length;
   mmc_file_format(name, &length);
   return strndup(name, length);
-}
-
-bool cli_file_same(const char *a, const char *b) {
-  struct stat first, second;
-  return stat(a, &first) == 0 && stat(b, &second) == 0 && S_ISREG(first.st_mode) &&
-         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
 void cli_stamp_take(const char *path, cli_stamp *out) {
@@ -198,7 +235,7 @@ bool cli_file_create(const char *path, cli_file *out) {
   if (exists && !S_ISREG(old.st_mode)) {
     descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
   } else {
-    file.target = exists ? realpath(path, NULL) : strdup(path);
+    file.target = cli_file_target(path);
     if (file.target != NULL) file.temporary = malloc(strlen(file.target) + TEMPORARY_ROOM);
     if (file.temporary != NULL) descriptor = open_temporary(&file);
     if (descriptor >= 0 && (exists || file.named)) {
@@ -345,12 +382,9 @@ int cli_check_ending(cli_call *call, const char *option, const char *name) {
 
 int cli_check_matrix_output(cli_call *call, const char *option, const char *name, mmc_dtype dtype,
                             int ndim) {
+  char where[16];
   int result = cli_check_ending(call, option, name);
-  if (result != CLI_DONE) return result;
-  char *path = cli_file_part(name), where[16];
-  if (path == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
-  result = cli_check_output(call, option, path);
-  free(path);
+  if (result == CLI_DONE) result = cli_check_matrix_path(call, option, name);
   if (result != CLI_DONE) return result;
   /* An array without elements says whether the format has such a dtype and shape. */
   const mmc_matrix none = {0};

@@ -64,8 +64,9 @@ const char *cli_file_unwritable(const char *path);
 /* Returns the part of a matrix's name that is the file's, without a member; NULL when memory is
  * short. It is released with free(). */
 char *cli_file_part(const char *name);
-/* Says whether both name one regular file. */
-bool cli_file_same(const char *a, const char *b);
+/* Returns where path leads through symbolic links, though nothing may be there yet; NULL with errno
+ * set. It is released with free(). */
+char *cli_file_target(const char *path);
 
 /* Sets whether a file and its directory reach the disk before cli_file_commit() returns, so that a
  * power failure leaves the old content or the new. At first they do. */

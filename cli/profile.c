@@ -112,6 +112,15 @@ static char *picture_path(const char *path) {
   return out;
 }
 
+int cli_profile_check(cli_call *call, const char *path) {
+  char *picture = picture_path(path);
+  if (picture == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
+  int result = cli_check_output(call, "--profile", path);
+  if (result == CLI_DONE) result = cli_check_output(call, "--profile", picture);
+  free(picture);
+  return result;
+}
+
 static int draw_profile(cli_call *call, const char *path, const cli_buffer *csv) {
   char found[PATH_MAX];
   if (!cli_program_find("gnuplot", found)) {

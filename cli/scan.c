@@ -82,12 +82,16 @@ typedef struct scanning {
 
 /* ---- the files ------------------------------------------------------------------------------- */
 
-static int open_file(cli_call *call, const char *name, cli_stamp *stamp, mmc_file **out) {
+/* Opens a file, which messages call shown. */
+static int open_file(cli_call *call, const char *shown, const char *name, cli_stamp *stamp,
+                     mmc_file **out) {
   char *path = cli_file_part(name);
   if (path == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
   cli_stamp_take(path, stamp);
-  mmc_status status = mmc_file_open(call->context, name, out);
+  int result = cli_note_input(call, "", shown, path);
   free(path);
+  if (result != CLI_DONE) return result;
+  mmc_status status = mmc_file_open(call->context, name, out);
   if (status == MMC_E_IO) {
     char message[512];
     mmc_context_message(call->context, message, sizeof message);
@@ -97,7 +101,7 @@ static int open_file(cli_call *call, const char *name, cli_stamp *stamp, mmc_fil
 }
 
 static int read_stack(cli_call *call, scanning *job) {
-  int result = open_file(call, job->input, &job->stamps[0], &job->file);
+  int result = open_file(call, job->input, job->input, &job->stamps[0], &job->file);
   if (result != CLI_DONE) return result;
   const int ndim = mmc_file_ndim(job->file);
   const int64_t *shape = mmc_file_shape(job->file);
@@ -118,7 +122,7 @@ static int read_stack(cli_call *call, scanning *job) {
 
 static int read_initial(cli_call *call, scanning *job) {
   if (job->initial_name == NULL) return CLI_DONE;
-  int result = open_file(call, job->initial_name, &job->stamps[1], &job->initial);
+  int result = open_file(call, "--initial", job->initial_name, &job->stamps[1], &job->initial);
   if (result != CLI_DONE) return result;
   const int ndim = mmc_file_ndim(job->initial), stacks = mmc_file_ndim(job->file) - 3;
   const int64_t *shape = mmc_file_shape(job->initial), *all = mmc_file_shape(job->file);
@@ -146,17 +150,7 @@ static int check_output(cli_call *call, const scanning *job) {
     return job->json
                ? cli_fail(call, CLI_BAD, "-o: expected a file, as standard output takes --json")
                : CLI_DONE;
-  char *path = cli_file_part(job->output), *input = cli_file_part(job->input);
-  int result = CLI_DONE;
-  if (path == NULL || input == NULL)
-    result = cli_fail_memory(call, "a file name takes", 1.0);
-  else if (cli_file_same(path, input))
-    result = cli_fail(call, CLI_BAD, "-o: %s is the same file as %s", job->output, job->input);
-  free(path);
-  free(input);
-  return result != CLI_DONE ? result
-                            : cli_check_matrix_output(call, "-o", job->output, job->dtype,
-                                                      mmc_file_ndim(job->file));
+  return cli_check_matrix_output(call, "-o", job->output, job->dtype, mmc_file_ndim(job->file));
 }
 
 /* ---- the work -------------------------------------------------------------------------------- */
@@ -270,9 +264,7 @@ static int print_json(cli_call *call, const scanning *job) {
 /* Says which options do not go together. */
 static int check_options(cli_call *call, const scanning *job) {
   if (job->exponents_name == NULL) return CLI_DONE;
-  if (strcmp(job->exponents_name, "-") == 0 ||
-      (job->output != NULL && (strcmp(job->exponents_name, job->output) == 0 ||
-                               cli_file_same(job->exponents_name, job->output))))
+  if (strcmp(job->exponents_name, "-") == 0)
     return cli_fail(call, CLI_BAD, "--scaled: expected a file of its own for the exponents");
   return CLI_DONE;
 }

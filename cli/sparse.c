@@ -106,6 +106,8 @@ static int open_source(cli_call *call, const char *argument, const cli_factor_sp
   if (spec->each)
     return cli_fail(call, CLI_BAD, "%s: expected no stack of factors beside sparse ones", argument);
   cli_stamp_take(s->file_path, &s->stamp);
+  int result = cli_note_input(call, "the factor ", s->name, s->file_path);
+  if (result != CLI_DONE) return result;
   if (mmc_sparse_is_file(call->context, s->name)) {
     mmc_status status = mmc_sparse_open(call->context, s->name, &s->sparse);
     return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
@@ -338,16 +340,7 @@ static int check_output(cli_call *call, const work *w) {
     return w->job->json
                ? cli_fail(call, CLI_BAD, "-o: expected a file, as standard output takes --json")
                : CLI_DONE;
-  char *path = cli_file_part(output);
-  if (path == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
-  int result = CLI_DONE;
-  for (int i = 0; i < w->count && result == CLI_DONE; i++)
-    if (cli_file_same(path, w->sources[i].file_path))
-      result = cli_fail(call, CLI_BAD, "-o: %s is the same file as the factor %s", output,
-                        w->sources[i].name);
-  free(path);
-  if (result != CLI_DONE) return result;
-  if (!w->all.dense) return cli_check_output(call, "-o", output);
+  if (!w->all.dense) return cli_check_matrix_path(call, "-o", output);
   return cli_check_matrix_output(call, "-o", output, w->dtype, w->all.row + w->all.column);
 }
 

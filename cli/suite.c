@@ -50,12 +50,13 @@ static int append_line(cli_call *call, const char *where, const char *line, cli_
 int cli_suite_read(cli_call *call, const char *path, cli_suite *suite) {
   bool standard_input = strcmp(path, "-") == 0;
   const char *name = standard_input ? "standard input" : path;
+  int result = cli_note_input(call, "", "--suite", standard_input ? "/dev/stdin" : path);
+  if (result != CLI_DONE) return result;
   FILE *file = standard_input ? stdin : fopen(path, "re");
   if (file == NULL)
     return cli_fail(call, CLI_BAD, "--suite: %s: cannot read: %s", name, strerror(errno));
   char *line = NULL;
   size_t capacity = 0;
-  int result = CLI_DONE;
   for (long number = 1; result == CLI_DONE && getline(&line, &capacity, file) >= 0; number++) {
     char where[512];
     snprintf(where, sizeof where, "%.400s:%ld: ", name, number);

@@ -191,11 +191,7 @@ static int open_files(cli_call *call, multiplication *m, int count, char **argum
   int result = check_arguments(call, m);
   if (result == CLI_DONE)
     result = cli_factors_open(call, count, arguments, true, none, &m->factors);
-  for (int64_t i = 0; result == CLI_DONE && i < m->factors.count; i++)
-    if (cli_file_same(m->job->output, m->factors.file_paths[i]))
-      result = cli_fail(call, CLI_BAD, "-o: %s is the same file as the factor %s", m->job->output,
-                        m->factors.paths[i]);
-  return result;
+  return result == CLI_DONE ? cli_check_apart(call, "-o", m->job->output, m->job->output) : result;
 }
 
 static int make_plan(cli_call *call, multiplication *m) {

@@ -68,7 +68,11 @@ static int show(cli_call *call, const request *r) {
 }
 
 static int export_to(cli_call *call, const char *path) {
-  int result = cli_check_output(call, "-o", path);
+  mmc_wisdom_info store;
+  mmc_status described = mmc_wisdom_describe(call->context, &store);
+  if (described != MMC_OK) return fail_store(call, described);
+  int result = cli_note_input(call, "", "the wisdom store", store.path);
+  if (result == CLI_DONE) result = cli_check_output(call, "-o", path);
   if (result != CLI_DONE) return result;
   cli_file file;
   if (cli_file_create(path, &file)) {

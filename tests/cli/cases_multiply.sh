@@ -242,7 +242,24 @@ check multiply_onto_factor 2 multiply P.npy Q.npy -o P.npy
 check multiply_onto_factor_by_name 2 multiply P.npy Q.npy -o ./P.npy
 ln Q.npy hard.npy
 check multiply_onto_factor_by_link 2 multiply P.npy Q.npy:N -o hard.npy
+check multiply_scaled_onto_factor 2 multiply P.npy Q.npy -o R.npy --scaled P.npy
+check multiply_scaled_onto_result 2 multiply P.npy Q.npy -o none.npy --scaled ./none.npy
+check multiply_scaled_onto_member 2 multiply P.npy Q.npy -o none.npz:R --scaled none.npz:E
+absent multiply_scaled_left none.npy none.npz
 holds multiply_factor_kept cmp P.npy before.npy
+mkdir -p inner onto
+cp P.npy onto/A1.npy
+cp Q.npy onto/A2.npy
+check generate_onto_factor 2 generate ./onto/A1.npy onto/A2.npy -o onto --seed 9
+holds generate_factor_kept cmp P.npy onto/A1.npy
+# A link is followed, though nothing is there yet.
+ln -s inner/led.npy chain.npy
+check multiply_onto_link 0 multiply P.npy Q.npy -o chain.npy
+holds multiply_onto_link_kept test -L chain.npy -a -s inner/led.npy
+rm inner/led.npy
+check multiply_scaled_onto_link 2 multiply P.npy Q.npy -o inner/led.npy --scaled chain.npy
+ln -s no/such/led.npy lost.npy
+check multiply_onto_lost 2 multiply P.npy Q.npy -o lost.npy
 check multiply_unwritable 2 multiply P.npy Q.npy -o no/such/directory/R.npy
 check multiply_under_file 2 multiply P.npy Q.npy -o P.npy/R.npy
 check multiply_onto_directory 2 multiply P.npy Q.npy -o said

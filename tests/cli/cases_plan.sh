@@ -90,6 +90,9 @@ check plan_svg_no_chain 2 plan --svg absent.svg
 absent plan_svg_no_chain_left absent.svg
 check plan_svg_unwritable 2 plan $clrs --svg no/such/directory/tree.svg
 check plan_svg_directory 2 plan $clrs --svg said
+ln -s A.npy link.svg
+check plan_svg_onto_factor 2 plan A.npy B.npy:T --svg link.svg
+check plan_svg_matrix 2 plan $clrs --svg tree.npy
 temporaries plan_svg_temporaries .
 
 # ---- plan: bad input -----------------------------------------------------------------------------

@@ -46,6 +46,8 @@ wisdom "$work/cache/one.db"
 echo old >full.txt
 check wisdom_export_no_directory 2 wisdom export -o missing/wisdom.txt
 check wisdom_export_full 2 wisdom export -o /dev/full
+ln -s cache/one.db link.db
+check wisdom_export_onto_store 2 wisdom export -o link.db
 check wisdom_import_missing 2 wisdom import missing.txt
 check wisdom_import_directory 2 wisdom import said
 head -c 600 wisdom.txt >cut.txt

@@ -201,8 +201,8 @@ MULTIPLY = [mmchain, "multiply", "A.npy", "B.npy", "-o", "R.npy"]
 WRITERS = {
     "multiply": MULTIPLY,
     "multiply, no unnamed files": [without_unnamed, *MULTIPLY],
-    "order": [mmchain, "order", "--dims", "dims", "-o", "R.npy"],
-    "export": [mmchain, "wisdom", "export", "-o", "R.npy"],
+    "order": [mmchain, "order", "--dims", "dims", "-o", "R.bin"],
+    "export": [mmchain, "wisdom", "export", "-o", "R.txt"],
     "mmc_file_write": [file_write, "R.npy", "7"],
     "mmc_file_write, no unnamed files": [without_unnamed, file_write, "R.npy", "7"],
 }

@@ -1,0 +1,130 @@
+#include "guard.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "command.h"
+
+/* What tells one file from another: its own inode or, where it is not there yet, that of its
+ * directory and its name in it. */
+typedef struct identity {
+  dev_t device;
+  ino_t inode;
+  char *base; /* NULL for a file that is there */
+} identity;
+
+struct cli_guarded {
+  bool written;
+  const char *what; /* of an output, its option */
+  char *name;
+  identity file;
+};
+
+/* Finds the identity of a file. Returns false where it has none, as of what is no regular file or
+ * in no directory, and where memory is short. */
+static bool identify(const char *path, identity *out) {
+  struct stat found;
+  *out = (identity){0};
+  if (stat(path, &found) == 0) {
+    *out = (identity){.device = found.st_dev, .inode = found.st_ino};
+    return S_ISREG(found.st_mode);
+  }
+  char *target = errno == ENOENT ? cli_file_target(path) : NULL;
+  if (target == NULL) return false;
+  char *slash = strrchr(target, '/');
+  char *base = strdup(slash != NULL ? slash + 1 : target);
+  if (slash != NULL) slash[1] = '\0';
+  bool known = base != NULL && stat(slash != NULL ? target : ".", &found) == 0;
+  if (known)
+    *out = (identity){.device = found.st_dev, .inode = found.st_ino, .base = base};
+  else
+    free(base);
+  free(target);
+  return known;
+}
+
+static bool is_same(const identity *a, const identity *b) {
+  if (a->device != b->device || a->inode != b->inode) return false;
+  if (a->base == NULL || b->base == NULL) return a->base == b->base;
+  return strcmp(a->base, b->base) == 0;
+}
+
+/* Says that an output is the same file as another. */
+static int fail_same(const cli_call *call, const char *option, const char *name,
+                     const struct cli_guarded *other) {
+  return cli_fail(call, CLI_BAD, "%s: %s is the same file as %s%s", option, name, other->what,
+                  other->written ? "" : other->name);
+}
+
+/* Finds a file that was noted before, among the outputs alone where outputs_only; NULL when there
+ * is none. */
+static const struct cli_guarded *find(const cli_guard *guard, const identity *file,
+                                      bool outputs_only) {
+  for (size_t f = 0; f < guard->count; f++)
+    if ((guard->files[f].written || !outputs_only) && is_same(&guard->files[f].file, file))
+      return &guard->files[f];
+  return NULL;
+}
+
+/* Takes over file->base. */
+static int note(cli_call *call, bool written, const char *what, const char *name, identity *file) {
+  cli_guard *guard = &call->guard;
+  char *copy = strdup(name);
+  if (guard->count == guard->capacity && copy != NULL) {
+    size_t capacity = 2 * guard->capacity + 8;
+    struct cli_guarded *grown = realloc(guard->files, capacity * sizeof *grown);
+    if (grown != NULL) {
+      guard->files = grown;
+      guard->capacity = capacity;
+    }
+  }
+  if (copy == NULL || guard->count == guard->capacity) {
+    free(copy);
+    free(file->base);
+    return cli_fail_memory(call, "the list of files takes", (double)guard->count);
+  }
+  guard->files[guard->count++] =
+      (struct cli_guarded){.written = written, .what = what, .name = copy, .file = *file};
+  return CLI_DONE;
+}
+
+int cli_note_input(cli_call *call, const char *what, const char *name, const char *path) {
+  identity file;
+  if (!identify(path, &file)) return CLI_DONE;
+  const struct cli_guarded *output = find(&call->guard, &file, true);
+  if (output == NULL) return note(call, false, what, name, &file);
+  free(file.base);
+  const struct cli_guarded input = {.what = what, .name = (char *)name};
+  return fail_same(call, output->what, output->name, &input);
+}
+
+/* Checks an output and, where it is to be noted, notes it. */
+static int check(cli_call *call, const char *option, const char *name, const char *path,
+                 bool noted) {
+  identity file;
+  if (!identify(path, &file)) return CLI_DONE;
+  const struct cli_guarded *other = find(&call->guard, &file, false);
+  if (other == NULL && noted) return note(call, true, option, name, &file);
+  free(file.base);
+  return other == NULL ? CLI_DONE : fail_same(call, option, name, other);
+}
+
+int cli_note_output(cli_call *call, const char *option, const char *name, const char *path) {
+  return check(call, option, name, path, true);
+}
+
+int cli_check_apart(cli_call *call, const char *option, const char *name, const char *path) {
+  return check(call, option, name, path, false);
+}
+
+void cli_guard_free(cli_guard *guard) {
+  for (size_t f = 0; f < guard->count; f++) {
+    free(guard->files[f].name);
+    free(guard->files[f].file.base);
+  }
+  free(guard->files);
+  *guard = (cli_guard){0};
+}
