@@ -154,9 +154,9 @@ static const char *cannot_make(const char *path) {
   if (target == NULL) return strerror(errno);
   size_t length = directory_length(target);
   const char *reason = NULL;
-  if (target[length] == '\0')
+  if (target[length] == '\0') {
     reason = strerror(EISDIR);
-  else {
+  } else {
     target[length] = '\0';
     if (access(length == 0 ? "." : target, W_OK | X_OK) != 0) reason = strerror(errno);
   }

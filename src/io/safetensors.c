@@ -21,6 +21,9 @@ static const struct {
 
 enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
+/* The key of the header that is no tensor's. */
+static const char reserved[] = "__metadata__";
+
 static const bool host_is_foreign = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -112,7 +115,7 @@ static mmc_status read_tensor(mmci_file_array *array, const char *member, mmci_e
   if (status != MMC_OK) return status;
   const json_t *tensor = json_object_get(header, member);
   array->foreign = host_is_foreign;
-  if (tensor == NULL || strcmp(member, "__metadata__") == 0) status = MMC_E_ARG;
+  if (tensor == NULL || strcmp(member, reserved) == 0) status = MMC_E_ARG;
   if (status == MMC_OK) status = read_dtype(array, tensor, error);
   if (status == MMC_OK) status = read_shape(array, tensor, error);
   if (status == MMC_OK) status = place(array, tensor, begin, error);
@@ -146,7 +149,7 @@ static mmc_status list(const char *path, mmci_member_fn tell, void *user, mmci_e
   const char *name;
   json_t *tensor;
   json_object_foreach(header, name, tensor) {
-    if (strcmp(name, "__metadata__") != 0 && !tell(user, name)) break;
+    if (strcmp(name, reserved) != 0 && !tell(user, name)) break;
   }
   json_decref(header);
   return MMC_OK;
@@ -207,6 +210,8 @@ static mmc_status write_file(const mmci_file_rows *rows, const char *member, mmc
   if (host_is_foreign)
     return mmci_fail(error, MMC_E_ARG, "safetensors are little-endian and this machine is not");
   if (!is_utf8(member)) return mmci_fail(error, MMC_E_ARG, "the name of a tensor: expected UTF-8");
+  if (strcmp(member, reserved) == 0)
+    return mmci_fail(error, MMC_E_ARG, "the name of a tensor: expected another than %s", reserved);
   mmci_text text;
   uint64_t length = 0;
   mmci_text_start(&text, add_size, &length);

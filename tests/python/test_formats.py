@@ -311,6 +311,9 @@ def test_safetensors_refused():
         same(read("u.safetensors"), np.ones((1, 1)))
         os.unlink("u.safetensors")
     refused(file_of(array("complex128", (2, 2))), "safetensors has no c128", target="c.safetensors")
+    refused(file_of(np.ones((1, 1))), "expected another than __metadata__",
+            target="m.safetensors:__metadata__")
+    assert not os.path.exists("m.safetensors")
 
 
 def test_safetensors_peer():
