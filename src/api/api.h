@@ -41,6 +41,8 @@ struct mmc_context {
 
 /* Keeps the message on the context, which may be NULL, and returns the status. */
 mmc_status mmci_report(mmc_context *context, mmc_status status, const mmci_error *error);
+/* Reports that an argument is NULL, which is named as "out" or "m and s". Returns E_ARG. */
+mmc_status mmci_report_null(mmc_context *context, const char *argument);
 
 /* Opens a device by name under the context's lock. */
 mmc_status mmci_context_open_device(mmc_context *context, const char *name, mmci_opened *out,

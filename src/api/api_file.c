@@ -15,7 +15,8 @@ static const char *module_dir(const mmc_context *context) {
 
 mmc_status mmc_file_format_describe(mmc_context *context, int index, mmc_file_format_info *out) {
   mmci_error error = {0};
-  if (context == NULL || out == NULL) return MMC_E_ARG;
+  if (context == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(context, "out");
   return mmci_report(context, mmci_file_format_describe(module_dir(context), index, out, &error),
                      &error);
 }

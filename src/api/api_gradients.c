@@ -15,7 +15,8 @@ mmc_status mmc_gradients_create(const mmc_plan *plan, const bool *wanted, mmc_gr
 
 mmc_status mmc_gradients_create_within(const mmc_plan *plan, const bool *wanted,
                                        uint64_t memory_limit_bytes, mmc_gradients **out) {
-  if (plan == NULL || out == NULL) return MMC_E_ARG;
+  if (plan == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(plan->context, "out");
   mmci_error error = {0};
   if (plan->plan.structure != NULL)
     return mmci_report(plan->context,

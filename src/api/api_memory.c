@@ -36,7 +36,8 @@ static mmc_status create_memory(mmc_memory *memory, const char *device, mmci_err
 
 mmc_status mmc_memory_create(mmc_context *context, const char *device, size_t size_bytes,
                              mmc_memory **out) {
-  if (context == NULL || out == NULL) return MMC_E_ARG;
+  if (context == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(context, "out");
   mmci_error error = {0};
   mmc_memory *memory = mmci_alloc_zeroed(1, sizeof *memory);
   if (memory == NULL) return mmci_report(context, mmci_fail_nomem(&error, sizeof *memory), &error);

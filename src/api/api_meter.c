@@ -196,7 +196,8 @@ static mmc_status describe_meter(mmc_context *context, int index, mmc_meter_info
 }
 
 mmc_status mmc_meter_describe(mmc_context *context, int index, mmc_meter_info *out) {
-  if (context == NULL || out == NULL) return MMC_E_ARG;
+  if (context == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(context, "out");
   mmci_error error = {0};
   return mmci_report(context, describe_meter(context, index, out, &error), &error);
 }

@@ -249,7 +249,9 @@ const char *mmc_order_kernel(const mmc_order *order) {
 
 mmc_status mmc_order_product(const mmc_order *order, int64_t t, int64_t *first, int64_t *split,
                              int64_t *last) {
-  if (order == NULL || first == NULL || split == NULL || last == NULL) return MMC_E_ARG;
+  if (order == NULL) return MMC_E_ARG;
+  if (first == NULL || split == NULL || last == NULL)
+    return mmci_report_null(order->context, "first, split and last");
   mmci_error error = {0};
   if (t < 0 || t >= order->tree.n - 1)
     return mmci_report(order->context,
@@ -276,7 +278,8 @@ static int32_t find_split(const mmc_order *order, int32_t i, int32_t j) {
 }
 
 mmc_status mmc_order_entry(const mmc_order *order, int64_t i, int64_t j, mmc_count *m, int64_t *s) {
-  if (order == NULL || m == NULL || s == NULL) return MMC_E_ARG;
+  if (order == NULL) return MMC_E_ARG;
+  if (m == NULL || s == NULL) return mmci_report_null(order->context, "m and s");
   mmci_error error = {0};
   if (order->table == NULL)
     return mmci_report(order->context,

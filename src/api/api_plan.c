@@ -195,7 +195,8 @@ int64_t mmc_plan_step_count(const mmc_plan *plan) {
 }
 
 mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out) {
-  if (plan == NULL || out == NULL) return MMC_E_ARG;
+  if (plan == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(plan->context, "out");
   mmci_error error = {0};
   if (index < 0 || index >= mmc_plan_step_count(plan))
     return mmci_report(
@@ -250,14 +251,16 @@ static mmc_status check_step(const mmc_plan *plan, int64_t index) {
 }
 
 mmc_status mmc_plan_roofline(const mmc_plan *plan, mmc_roofline *out) {
-  if (plan == NULL || out == NULL) return MMC_E_ARG;
+  if (plan == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(plan->context, "out");
   if (plan->plan.time == NULL) return fail_objective(plan, "time or energy");
   *out = plan->plan.time->roofline;
   return MMC_OK;
 }
 
 mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time *out) {
-  if (plan == NULL || out == NULL) return MMC_E_ARG;
+  if (plan == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(plan->context, "out");
   if (plan->plan.time == NULL) return fail_objective(plan, "time or energy");
   mmc_status status = check_step(plan, index);
   if (status != MMC_OK) return status;
@@ -275,7 +278,8 @@ double mmc_plan_predicted_joules(const mmc_plan *plan) {
 }
 
 mmc_status mmc_plan_step_energy(const mmc_plan *plan, int64_t index, mmc_step_energy *out) {
-  if (plan == NULL || out == NULL) return MMC_E_ARG;
+  if (plan == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(plan->context, "out");
   if (plan->plan.energy == NULL) return fail_objective(plan, "energy");
   mmc_status status = check_step(plan, index);
   if (status != MMC_OK) return status;
@@ -290,7 +294,8 @@ mmc_count mmc_plan_traffic_words(const mmc_plan *plan) {
 }
 
 mmc_status mmc_plan_step_traffic(const mmc_plan *plan, int64_t index, mmc_step_traffic *out) {
-  if (plan == NULL || out == NULL) return MMC_E_ARG;
+  if (plan == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(plan->context, "out");
   if (plan->plan.traffic == NULL) return fail_objective(plan, "traffic");
   mmc_status status = check_step(plan, index);
   if (status != MMC_OK) return status;
@@ -365,7 +370,8 @@ mmc_status mmc_multiply(mmc_context *context, const mmc_chain *chain,
 /* ---- runs ---------------------------------------------------------------------------------- */
 
 mmc_status mmc_run_create(const mmc_plan *plan, mmc_run **out) {
-  if (plan == NULL || out == NULL) return MMC_E_ARG;
+  if (plan == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(plan->context, "out");
   mmci_error error = {0};
   mmc_run *run = mmci_alloc_zeroed(1, sizeof *run);
   if (run == NULL) return mmci_report(plan->context, mmci_fail_nomem(&error, sizeof *run), &error);

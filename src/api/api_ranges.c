@@ -100,7 +100,8 @@ mmc_status mmc_ranges_product_scaled(mmc_ranges *ranges, int64_t first, int64_t 
 }
 
 mmc_status mmc_ranges_describe(const mmc_ranges *ranges, mmc_ranges_info *out) {
-  if (ranges == NULL || out == NULL) return MMC_E_ARG;
+  if (ranges == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(ranges->context, "out");
   mmci_ranges_describe(ranges->ranges, out);
   return MMC_OK;
 }

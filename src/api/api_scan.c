@@ -36,7 +36,8 @@ static mmc_status create_scan(mmc_scan *scan, mmc_dtype dtype, int64_t n, int64_
 
 mmc_status mmc_scan_create(mmc_context *context, mmc_dtype dtype, int64_t n, int64_t length,
                            const mmc_scan_options *options, mmc_scan **out) {
-  if (context == NULL || out == NULL) return MMC_E_ARG;
+  if (context == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(context, "out");
   mmci_error error = {0};
   mmc_scan *scan = mmci_alloc_zeroed(1, sizeof *scan);
   if (scan == NULL) return mmci_report(context, mmci_fail_nomem(&error, sizeof *scan), &error);

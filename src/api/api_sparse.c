@@ -138,7 +138,8 @@ static mmc_status create_chain(mmc_context *context, mmc_dtype dtype, int64_t n,
 mmc_status mmc_sparse_chain_create(mmc_context *context, mmc_dtype dtype, int64_t n,
                                    const mmc_sparse_factor *factors,
                                    const mmc_sparse_options *options, mmc_sparse_chain **out) {
-  if (context == NULL || out == NULL) return MMC_E_ARG;
+  if (context == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(context, "out");
   mmci_error error = {0};
   mmc_sparse_chain *x = mmci_alloc_zeroed(1, sizeof *x);
   if (x == NULL) return mmci_report(context, mmci_fail_nomem(&error, sizeof *x), &error);

@@ -41,7 +41,8 @@ static const char scalapack[] = "scalapack";
 /* ---- engines --------------------------------------------------------------------------------- */
 
 mmc_status mmc_engine_describe(mmc_context *context, int index, mmc_engine_info *out) {
-  if (context == NULL || out == NULL) return MMC_E_ARG;
+  if (context == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(context, "out");
   const mmci_team_ops *ops;
   mmci_error error = {0};
   mmc_engine_info info = {.name = mmci_engine_name(index)};
@@ -143,8 +144,14 @@ char *mmc_team_describe(const mmc_team *team, char *text, size_t size) {
 }
 
 mmc_status mmc_team_gather(mmc_team *team, const void *mine, size_t size, void *all) {
-  if (team == NULL || mine == NULL || all == NULL || size > INT32_MAX) return MMC_E_ARG;
+  if (team == NULL) return MMC_E_ARG;
+  if (mine == NULL || all == NULL) return mmci_report_null(team->context, "mine and all");
   mmci_error error = {0};
+  if (size > INT32_MAX)
+    return mmci_report(
+        team->context,
+        mmci_fail(&error, MMC_E_ARG, "size: expected at most 2^31 - 1 bytes, got %zu", size),
+        &error);
   return mmci_report(team->context, team->ops->gather(team->team, mine, size, all, &error), &error);
 }
 
@@ -455,7 +462,8 @@ static mmc_status create_plan(mmc_context *context, mmc_team *team, const mmc_ch
 
 mmc_status mmc_team_plan_create(mmc_context *context, mmc_team *team, const mmc_chain *chain,
                                 const mmc_team_options *options, mmc_team_plan **out) {
-  if (context == NULL || out == NULL) return MMC_E_ARG;
+  if (context == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(context, "out");
   mmci_error error = {0};
   mmc_team_plan *plan = mmci_alloc_zeroed(1, sizeof *plan);
   mmc_status status = plan != NULL ? MMC_OK : mmci_fail_nomem(&error, sizeof *plan);
@@ -565,7 +573,8 @@ static mmci_piece piece_of(const mmc_team_plan *plan, int64_t operand, int32_t r
 
 mmc_status mmc_team_plan_piece(const mmc_team_plan *plan, int64_t operand, int rank,
                                mmc_piece *out) {
-  if (plan == NULL || out == NULL) return MMC_E_ARG;
+  if (plan == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(plan->context, "out");
   mmci_error error = {0};
   mmc_status status = MMC_OK;
   if (operand < -1 || operand >= plan->problem.factor_count)

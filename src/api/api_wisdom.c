@@ -90,7 +90,8 @@ static void describe_store(mmc_wisdom_info *info) {
 }
 
 mmc_status mmc_wisdom_describe(mmc_context *context, mmc_wisdom_info *out) {
-  if (context == NULL || out == NULL) return MMC_E_ARG;
+  if (context == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(context, "out");
   mmci_error error = {0};
   mmc_wisdom_info info = {.path = mmci_wisdom_path(context->wisdom)};
   count_work work = {.context = context, .info = &info};

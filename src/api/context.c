@@ -23,6 +23,12 @@ mmc_status mmci_report(mmc_context *context, mmc_status status, const mmci_error
   return status;
 }
 
+mmc_status mmci_report_null(mmc_context *context, const char *argument) {
+  mmci_error error;
+  return mmci_report(
+      context, mmci_fail(&error, MMC_E_ARG, "%s: expected an address, got NULL", argument), &error);
+}
+
 mmc_status mmc_context_create(const mmc_context_options *options, mmc_context **out) {
   if (out == NULL) return MMC_E_ARG;
   mmc_context_options read = MMC_CONTEXT_OPTIONS_INIT;
@@ -84,7 +90,8 @@ mmc_status mmci_context_open_device(mmc_context *context, const char *name, mmci
 }
 
 mmc_status mmc_device_describe(mmc_context *context, int index, mmc_device_info *out) {
-  if (context == NULL || out == NULL) return MMC_E_ARG;
+  if (context == NULL) return MMC_E_ARG;
+  if (out == NULL) return mmci_report_null(context, "out");
   mmci_error error = {0};
   pthread_mutex_lock(&context->lock);
   mmc_status status = mmci_registry_describe(context->registry, index, out, &error);

@@ -316,6 +316,7 @@ mmc_status mmci_opened_facts(const mmci_opened *on, mmc_dtype dtype, mmci_precis
 
 mmc_status mmci_registry_describe(mmci_registry *registry, int index, mmc_device_info *out,
                                   mmci_error *error) {
+  const int asked = index;
   for (int k = 0; index >= 0 && k < registry->kind_count; k++) {
     mmc_status status = probe(registry, k, error);
     if (status != MMC_OK) return status;
@@ -343,5 +344,5 @@ mmc_status mmci_registry_describe(mmci_registry *registry, int index, mmc_device
     };
     return MMC_OK;
   }
-  return mmci_fail(error, MMC_E_ARG, "index: there is no device number %d", index);
+  return mmci_fail(error, MMC_E_ARG, "index: there is no device number %d", asked);
 }

@@ -71,7 +71,26 @@ static ptrdiff_t read_nothing(void *user, char *bytes, size_t size) {
 
 /* ---- what each function is called with ------------------------------------------------------- */
 
-#define IS_ARG(call) assert_int_equal(call, MMC_E_ARG)
+/* Has a call fail, whose message is not to be mistaken for that of a later failure. */
+static void fail_before(const fixture *f) {
+  mmc_chain *chain;
+  assert_int_equal(mmc_chain_parse(f->context, "an older failure", &chain), MMC_E_ARG);
+}
+
+/* Checks that the context tells of the call. It does not where the call has none, nor an object
+ * that has one, as its first argument. */
+static void is_told(const fixture *f, const char *call) {
+  char message[256];
+  const char *first = strchr(call, '(') + 1;
+  const bool has_context = strncmp(first, "NULL", 4) != 0 && strncmp(first, "f->chain", 8) != 0 &&
+                           strncmp(call, "mmc_context_create", 18) != 0;
+  if (!has_context) return;
+  mmc_context_message(f->context, message, sizeof message);
+  if (message[0] == '\0' || strstr(message, "older") != NULL)
+    fail_msg("%s: the message is '%s'", call, message);
+}
+
+#define IS_ARG(call) (fail_before(f), assert_int_equal(call, MMC_E_ARG), is_told(f, #call))
 #define IS_ZERO(call) assert_true((call) == 0)
 #define IS_EMPTY(call) assert_string_equal(call, "")
 #define IS_NAN(call) assert_true(isnan(call))
@@ -115,6 +134,9 @@ static void devices(fixture *f) {
   IS_ARG(mmc_device_describe(f->context, 0, NULL));
   IS_ARG(mmc_device_describe(f->context, -1, &info));
   IS_ARG(mmc_device_describe(f->context, BAD, &info));
+  char message[64];
+  assert_string_equal(mmc_context_message(f->context, message, sizeof message),
+                      "index: there is no device number 12345");
 }
 
 static void dtypes(fixture *f) {
