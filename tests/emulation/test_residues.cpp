@@ -277,6 +277,7 @@ static void test_whole(mmc_dtype dtype, uint64_t *random, int number) {
     for (int64_t r = 0; r < x->to.rows; r++)
       for (int64_t d = 0; d < p.k; d++) {
         double value = faithful_draw(data, random) * (r % 7 == 3 ? 0x1p-90 : 1);
+        if (r % 29 == 9) value *= is_single ? 0x1p-135 : 0x1p-390; /* of floats denormal */
         if (r % 5 == 1) value = rint(4 * value);
         if (r % 31 == 4 && d == 0)
           value = r % 2 == 0 ? std::numeric_limits<double>::infinity() : NAN;

@@ -178,9 +178,21 @@ MMCI_ANYWHERE double mmci_fraction_times(mmci_fraction x, const double *a, const
   return product + fma(on, b[0], fma(first, b[1], fma(first, b[0], -product)));
 }
 
+/* Returns a number as a double, rounded once. A GPU converts 64 bits slowly, and has both halves of
+ * them beside large powers of two at once. */
+MMCI_ANYWHERE double mmci_double_of(int64_t x) {
+#if defined(__cplusplus) && !defined(MMCI_EMULATE_CUDA)
+  const double high = __hiloint2double(0x45300000, (int)((uint32_t)(x >> 32) ^ 0x80000000u)),
+               low = __hiloint2double(0x43300000, (int)(uint32_t)x);
+  return __dadd_rn(__dsub_rn(high, 0x1p84 + 0x1p63 + 0x1p52), low);
+#else
+  return (double)x;
+#endif
+}
+
 /* Returns what a sum of whole numbers below 2^63 stands for, by the units of both rows. */
 MMCI_ANYWHERE double mmci_sum_times(int64_t sum, double a, double b) {
-  return mmci_rounded_product((double)sum, mmci_rounded_product(a, b));
+  return mmci_rounded_product(mmci_double_of(sum), mmci_rounded_product(a, b));
 }
 
 /* Return what is written of a result, which is added to what was there: a zero is +0, and a NaN the

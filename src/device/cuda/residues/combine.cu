@@ -4,10 +4,12 @@
  * Launch 128 threads for every 64 x 32 elements of C, 16 elements a thread
  * Traffic reads a byte a modulus for each element, writes C
  * Idea sums of residues times fixed-point fractions that wrap around: what is behind the point of
- *         x / M needs no division. */
+ *         x / M needs no division. What a block's rows and columns stand for is looked up once. */
 extern "C" {
 #include "base/status.h"
 }
+#include <type_traits>
+
 #include "device/cuda/launch.cuh"
 
 #include "device/cuda/cuda_check.h"
@@ -18,7 +20,9 @@ enum {
   THREADS = 128,
   CHUNK = 16,
   CHUNKS = MMCI_PRODUCT_COLS / 2 / CHUNK, /* of a thread */
-  AHEAD = 4,                              /* residues that are loaded at once */
+  ROWS = 64,                              /* of a block */
+  COLS = 8 * (CHUNK / 4),
+  AHEAD = 4, /* residues that are loaded at once */
 };
 
 struct Combine {
@@ -33,83 +37,126 @@ struct Combine {
   bool turned; /* as in mmci_gemm */
 };
 
-/* Sums of 16 elements: doubles by fractions, integers and floats by whole numbers and turns. */
-struct Fractions {
-  mmci_fraction sum[CHUNK];
-  __device__ __forceinline__ void begin(const mmci_modulus_share *shares, int planes) {
-    mmci_fraction bias = {0, 0};
-    for (int p = 0; p < planes; p++) mmci_fraction_add(&bias, 128, &shares[p]);
-#pragma unroll
-    for (int e = 0; e < CHUNK; e++) sum[e] = {0 - bias.high, 0 - bias.low};
+/* What a row or a column of C stands for; `there` says that its elements are computed here. */
+struct Unit {
+  double parts[2];
+  bool there;
+};
+
+/* Those of a block. */
+struct Units {
+  Unit row[ROWS], col[COLS];
+};
+
+/* A number modulo 2^64, as that of 32 bits with a sign and 2^32 times another one, and a third one.
+ */
+struct alignas(16) Halves {
+  int32_t low;
+  uint32_t high;
+  int32_t more;
+  static __device__ __forceinline__ Halves of(uint64_t number, int32_t more) {
+    const int32_t low = (int32_t)(uint32_t)number;
+    return {low, (uint32_t)((number - (uint64_t)(int64_t)low) >> 32), more};
   }
-  __device__ __forceinline__ void add(int e, uint32_t biased, const mmci_modulus_share &share) {
-    mmci_fraction_add(&sum[e], biased, &share);
+};
+
+/* Sums of bytes times such numbers: three multiply-adds each, of which no register has to wait for
+ * another one. */
+struct Products {
+  int64_t low = 0;
+  uint32_t high = 0;
+  int32_t more = 0;
+  __device__ __forceinline__ void add(int32_t byte, const Halves &x) {
+    low += (int64_t)byte * x.low;
+    high += (uint32_t)byte * x.high;
+    more += byte * x.more;
+  }
+  __device__ __forceinline__ uint64_t sum() const { return (uint64_t)low + ((uint64_t)high << 32); }
+};
+
+/* Sums of 16 elements: doubles by fractions, integers and floats by whole numbers and turns. PLANES
+ * says how many planes there are, 0 that the compiler does not know. */
+struct Fractions {
+  typedef Halves Share;
+  static constexpr bool HAS_UNITS = true;
+  static constexpr int PLANES = 0;
+  Products sum[CHUNK];
+  static __device__ __forceinline__ Share share_of(const mmci_modulus_share &x) {
+    return Halves::of(x.fraction, (int32_t)x.beyond);
+  }
+  __device__ __forceinline__ void add(int e, int32_t byte, const Share &share) {
+    sum[e].add(byte, share);
   }
 };
 
 struct Wholes {
-  uint64_t sum[CHUNK];
-  int64_t turns[CHUNK];
-  __device__ __forceinline__ void begin(const mmci_modulus_share *shares, int planes) {
-    uint64_t whole = 0;
-    int64_t turn = 0;
-    for (int p = 0; p < planes; p++) {
-      whole += 128 * shares[p].whole;
-      turn += 128 * shares[p].turns;
-    }
-#pragma unroll
-    for (int e = 0; e < CHUNK; e++) {
-      sum[e] = 0 - whole;
-      turns[e] = -turn;
-    }
-  }
-  __device__ __forceinline__ void add(int e, uint32_t biased, const mmci_modulus_share &share) {
-    sum[e] += biased * share.whole;
-    turns[e] += (int64_t)biased * share.turns;
+  typedef mmci_modulus_share Share;
+  static constexpr bool HAS_UNITS = false;
+  static constexpr int PLANES = 0;
+  uint64_t sum[CHUNK] = {};
+  int64_t turns[CHUNK] = {};
+  static __device__ __forceinline__ Share share_of(const mmci_modulus_share &x) { return x; }
+  __device__ __forceinline__ void add(int e, int32_t byte, const Share &share) {
+    sum[e] += (uint64_t)(int64_t)byte * share.whole;
+    turns[e] += byte * share.turns;
   }
 };
 
 /* As whole numbers, modulo a number P; quotients are of 2^48. */
 struct Modular {
+  typedef mmci_modulus_share Share;
+  static constexpr bool HAS_UNITS = false;
+  static constexpr int PLANES = 0;
   Wholes wholes;
-  int64_t quotient[CHUNK];
-  __device__ __forceinline__ void begin(const mmci_modulus_share *shares, int planes) {
-    wholes.begin(shares, planes);
-    int64_t all = 0;
-    for (int p = 0; p < planes; p++) all += 128 * shares[p].quotient;
-#pragma unroll
-    for (int e = 0; e < CHUNK; e++) quotient[e] = -all;
-  }
-  __device__ __forceinline__ void add(int e, uint32_t biased, const mmci_modulus_share &share) {
-    wholes.add(e, biased, share);
-    quotient[e] += (int64_t)biased * share.quotient;
+  int64_t quotient[CHUNK] = {};
+  static __device__ __forceinline__ Share share_of(const mmci_modulus_share &x) { return x; }
+  __device__ __forceinline__ void add(int e, int32_t byte, const Share &share) {
+    wholes.add(e, byte, share);
+    quotient[e] += byte * share.quotient;
   }
 };
 
-/* Adds what a word of four elements counts. */
+/* As floats: turns are of 2^21. Seven residues times those are off by less than 2^-12 of M, and the
+ * number that is meant is below 0.499 of it. */
+struct Singles {
+  typedef Halves Share;
+  static constexpr bool HAS_UNITS = true;
+  static constexpr int PLANES = MMCI_WHOLE_PLANES_F32;
+  enum { BITS = 21, DROPPED = 48 - BITS };
+  Products sum[CHUNK];
+  static __device__ __forceinline__ Share share_of(const mmci_modulus_share &x) {
+    return Halves::of(x.whole, (int32_t)((x.turns + (1ll << (DROPPED - 1))) >> DROPPED));
+  }
+  __device__ __forceinline__ void add(int e, int32_t byte, const Share &share) {
+    sum[e].add(byte, share);
+  }
+};
+
+/* Adds what 16 elements of a plane count. */
 template <class Sums>
-static __device__ __forceinline__ void add_word(Sums &sums, int first, uint32_t word,
-                                                const mmci_modulus_share &share) {
-  const uint32_t biased = word ^ 0x80808080u;
+static __device__ __forceinline__ void add_plane(Sums &sums, const uint4 &bytes,
+                                                 const typename Sums::Share &share) {
+  const uint32_t words[CHUNK / 4] = {bytes.x, bytes.y, bytes.z, bytes.w};
 #pragma unroll
-  for (int e = 0; e < 4; e++) sums.add(first + e, biased >> 8 * e & 0xff, share);
+  for (int e = 0; e < CHUNK; e++) sums.add(e, mmci_signed_byte_of(words[e / 4], e % 4), share);
 }
 
 template <class Sums>
 static __device__ __forceinline__ void add_all(Sums &sums, const uint4 *from, int64_t plane,
-                                               const mmci_modulus_share *shares, int planes) {
-  for (int p = 0; p < planes; p += AHEAD) {
-    uint4 next[AHEAD];
+                                               const typename Sums::Share *shares, int planes) {
+  constexpr int KNOWN = Sums::PLANES, AT_ONCE = KNOWN > 0 ? KNOWN : AHEAD;
+  const int all = KNOWN > 0 ? KNOWN : planes;
+#pragma unroll 1
+  for (int p = 0; p < all; p += AT_ONCE) {
+    uint4 next[AT_ONCE];
 #pragma unroll
-    for (int i = 0; i < AHEAD; i++)
-      if (p + i < planes) next[i] = __ldcs(from + (p + i) * plane);
+    for (int i = 0; i < AT_ONCE; i++)
+      if (p + i < all) next[i] = __ldcs(from + (p + i) * plane);
 #pragma unroll
-    for (int i = 0; i < AHEAD; i++)
-      if (p + i < planes) {
-        add_word(sums, 0, next[i].x, shares[p + i]);
-        add_word(sums, 4, next[i].y, shares[p + i]);
-        add_word(sums, 8, next[i].z, shares[p + i]);
-        add_word(sums, 12, next[i].w, shares[p + i]);
+    for (int i = 0; i < AT_ONCE; i++)
+      if (p + i < all) {
+        const typename Sums::Share share = shares[p + i];
+        add_plane(sums, next[i], share);
       }
   }
 }
@@ -142,12 +189,6 @@ static __device__ __forceinline__ void store_pair(const Combine &s, int row, int
   if (other) to[1] = sum_with(s.accumulate ? to[1] : Element(0), s.accumulate, right);
 }
 
-/* A row's or column's unit; `there` says that its elements of C are computed here. */
-struct Unit {
-  double parts[2];
-  bool there;
-};
-
 static __device__ __forceinline__ Unit unit_of(const mmci_residue_row *rows, int at, int count) {
   Unit unit = {{0, 0}, at < count};
   if (!unit.there) return unit;
@@ -157,76 +198,78 @@ static __device__ __forceinline__ Unit unit_of(const mmci_residue_row *rows, int
   return unit;
 }
 
+/* Looks up a block's units, from these rows and columns on; of doubles one of each pair is taken
+ * times M. */
+template <class Sums>
+static __device__ __forceinline__ void look_up(const Combine &s, int row, int col, int planes,
+                                               Units *units) {
+  const int thread = (int)threadIdx.x;
+  if (thread >= ROWS + COLS) return;
+  const bool is_row = thread < ROWS;
+  Unit unit =
+      is_row ? unit_of(s.a_rows, row + thread, s.m) : unit_of(s.b_rows, col + thread - ROWS, s.n);
+  if (std::is_same<Sums, Fractions>::value && is_row != s.turned)
+    mmci_unit_times(unit.parts, s.moduli->product_parts[planes]);
+  *(is_row ? &units->row[thread] : &units->col[thread - ROWS]) = unit;
+}
+
+/* Writes a thread's elements, of which the first is in such a place of C, and of the block. */
 static __device__ __forceinline__ void write(const Combine &s, const Fractions &sums, int row,
-                                             int col, int planes) {
-  const double(&product)[2] = s.moduli->product_parts[planes];
-  Unit rows[2] = {unit_of(s.a_rows, row, s.m), unit_of(s.a_rows, row + 8, s.m)};
-  if (!s.turned) {
-    mmci_unit_times(rows[0].parts, product);
-    mmci_unit_times(rows[1].parts, product);
-  }
+                                             int col, int, const Unit *rows, const Unit *cols) {
 #pragma unroll
   for (int j = 0; j < CHUNK / 4; j++) {
-    const int at = col + 8 * j;
-    Unit cols[2] = {unit_of(s.b_rows, at, s.n), unit_of(s.b_rows, at + 1, s.n)};
-    if (s.turned) {
-      mmci_unit_times(cols[0].parts, product);
-      mmci_unit_times(cols[1].parts, product);
-    }
+    const Unit left = cols[8 * j], right = cols[8 * j + 1];
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-      if (!rows[r].there) continue;
+      const Unit &mine = rows[8 * r];
+      if (!mine.there) continue;
       double x[2];
 #pragma unroll
-      for (int i = 0; i < 2; i++)
-        x[i] = s.turned
-                   ? mmci_fraction_times(sums.sum[4 * j + 2 * r + i], cols[i].parts, rows[r].parts)
-                   : mmci_fraction_times(sums.sum[4 * j + 2 * r + i], rows[r].parts, cols[i].parts);
-      store_pair<double>(s, row + 8 * r, at, x[0], x[1], cols[0].there, cols[1].there);
+      for (int i = 0; i < 2; i++) {
+        const Products &one = sums.sum[4 * j + 2 * r + i];
+        const mmci_fraction sum = {one.sum(), (uint32_t)one.more};
+        const double *parts = i == 0 ? left.parts : right.parts;
+        x[i] = s.turned ? mmci_fraction_times(sum, parts, mine.parts)
+                        : mmci_fraction_times(sum, mine.parts, parts);
+      }
+      store_pair<double>(s, row + 8 * r, col + 8 * j, x[0], x[1], left.there, right.there);
     }
   }
 }
 
 /* Returns the sum of residues as the number that is meant, which is below 2^63. */
+static __device__ __forceinline__ int64_t sum_of(const Singles &sums, int e, uint64_t product) {
+  const int32_t turns = (sums.sum[e].more + (1 << (Singles::BITS - 1))) >> Singles::BITS;
+  return (int64_t)(sums.sum[e].sum() - (uint64_t)(int64_t)turns * product);
+}
 static __device__ __forceinline__ uint64_t sum_of(const Wholes &sums, int e, uint64_t product) {
   const int64_t turns = (sums.turns[e] + (1ll << 47)) >> 48;
   return sums.sum[e] - (uint64_t)turns * product;
 }
 
-/* As floats. */
-struct Singles {
-  Wholes wholes;
-  __device__ __forceinline__ void begin(const mmci_modulus_share *shares, int planes) {
-    wholes.begin(shares, planes);
-  }
-  __device__ __forceinline__ void add(int e, uint32_t biased, const mmci_modulus_share &share) {
-    wholes.add(e, biased, share);
-  }
-};
-
 static __device__ __forceinline__ void write(const Combine &s, const Singles &sums, int row,
-                                             int col, int planes) {
+                                             int col, int planes, const Unit *rows,
+                                             const Unit *cols) {
   const uint64_t product = s.moduli->product[planes];
-  const Unit rows[2] = {unit_of(s.a_rows, row, s.m), unit_of(s.a_rows, row + 8, s.m)};
 #pragma unroll
   for (int j = 0; j < CHUNK / 4; j++) {
-    const int at = col + 8 * j;
-    const Unit cols[2] = {unit_of(s.b_rows, at, s.n), unit_of(s.b_rows, at + 1, s.n)};
+    const double units[2] = {cols[8 * j].parts[0], cols[8 * j + 1].parts[0]};
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-      if (!rows[r].there) continue;
+      if (!rows[8 * r].there) continue;
       double x[2];
 #pragma unroll
       for (int i = 0; i < 2; i++)
-        x[i] = mmci_sum_times((int64_t)sum_of(sums.wholes, 4 * j + 2 * r + i, product),
-                              rows[r].parts[0], cols[i].parts[0]);
-      store_pair<float>(s, row + 8 * r, at, x[0], x[1], cols[0].there, cols[1].there);
+        x[i] = mmci_sum_times(sum_of(sums, 4 * j + 2 * r + i, product), rows[8 * r].parts[0],
+                              units[i]);
+      store_pair<float>(s, row + 8 * r, col + 8 * j, x[0], x[1], cols[8 * j].there,
+                        cols[8 * j + 1].there);
     }
   }
 }
 
 static __device__ __forceinline__ void write(const Combine &s, const Wholes &sums, int row, int col,
-                                             int planes) {
+                                             int planes, const Unit *, const Unit *) {
   const uint64_t product = s.moduli->product[planes];
 #pragma unroll
   for (int e = 0; e < CHUNK; e += 2) {
@@ -242,7 +285,7 @@ static __device__ __forceinline__ void write(const Combine &s, const Wholes &sum
  * that is meant, so that quotients of 2^48 say how often P is in it, and what is left is nearest to
  * 0. */
 static __device__ __forceinline__ void write(const Combine &s, const Modular &sums, int row,
-                                             int col, int planes) {
+                                             int col, int planes, const Unit *, const Unit *) {
   const uint64_t product = s.moduli->product[planes], modulus = s.moduli->sums;
   const int64_t product_quotient = s.moduli->product_quotient[planes];
 #pragma unroll
@@ -261,23 +304,24 @@ static __device__ __forceinline__ void write(const Combine &s, const Modular &su
 
 template <class Sums>
 __global__ void __launch_bounds__(THREADS) residues_combine(Combine s) {
-  __shared__ mmci_modulus_share shares[MMCI_MODULI];
+  __shared__ typename Sums::Share shares[MMCI_MODULI];
+  __shared__ Units units;
   const int planes = s.state->planes;
   if (planes == 0) return;
-  if ((int)threadIdx.x < planes) shares[threadIdx.x] = s.moduli->share[planes][threadIdx.x];
-  __syncthreads();
   const int64_t block = blockIdx.x;
   const int chunk = (int)(block % CHUNKS), half = (int)(block / CHUNKS % 2);
   const int64_t tile = block / CHUNKS / 2;
-  const int thread = (int)threadIdx.x;
-  const int row =
-      (int)(tile / s.across) * MMCI_PRODUCT_ROWS + 64 * half + thread / 4 % 8 + 16 * (thread / 32);
-  const int col =
-      (int)(tile % s.across) * MMCI_PRODUCT_COLS + 8 * (CHUNK / 4) * chunk + 2 * (thread % 4);
+  const int row = (int)(tile / s.across) * MMCI_PRODUCT_ROWS + ROWS * half;
+  const int col = (int)(tile % s.across) * MMCI_PRODUCT_COLS + COLS * chunk;
+  if ((int)threadIdx.x < planes)
+    shares[threadIdx.x] = Sums::share_of(s.moduli->share[planes][threadIdx.x]);
+  if (Sums::HAS_UNITS) look_up<Sums>(s, row, col, planes, &units);
+  __syncthreads();
+  const int thread = (int)threadIdx.x, down = thread / 4 % 8 + 16 * (thread / 32),
+            right = 2 * (thread % 4);
   Sums sums;
-  sums.begin(shares, planes);
   add_all(sums, s.residues + block * THREADS + thread, s.plane, shares, planes);
-  write(s, sums, row, col, planes);
+  write(s, sums, row + down, col + right, planes, units.row + down, units.col + right);
 }
 
 static int64_t blocks_of(int64_t count, int64_t each) {

@@ -21,10 +21,26 @@ static __device__ __forceinline__ int mmci_dot_bytes(uint32_t x, uint32_t y, int
 #endif
 }
 
+/* Returns byte e of a word, which has a sign. */
+static __device__ __forceinline__ int32_t mmci_signed_byte_of(uint32_t word, int e) {
+#ifdef MMCI_EMULATE_CUDA
+  return (int8_t)(word >> 8 * e);
+#else
+  int32_t byte; /* __byte_perm() knows no signs */
+  asm("prmt.b32 %0, %1, %1, %2;" : "=r"(byte) : "r"(word), "r"(0x8880u + 0x1111u * (unsigned)e));
+  return byte;
+#endif
+}
+
 /* Returns the signed digits of base 256 of a number below 2^63 - 2^56 in magnitude, a byte each;
  * the last one may wrap around. */
 static __device__ __forceinline__ uint64_t mmci_digits_of(int64_t x) {
   return ((uint64_t)x + MMCI_BYTES_OF_128) ^ MMCI_BYTES_OF_128;
+}
+
+/* Does so for a number below 2^31 - 2^23. */
+static __device__ __forceinline__ uint32_t mmci_digits_of(int32_t x) {
+  return ((uint32_t)x + 0x80808080u) ^ 0x80808080u;
 }
 
 /* Returns the residue of least magnitude of a number that is below 2^30: of an even modulus p,
@@ -46,14 +62,22 @@ static __device__ __forceinline__ int mmci_float_bits_int(float x) {
   return bits;
 }
 
+/* Return the sum of a number's digits times their weights, below 2^17, as the end of a float of
+ * 2^23 and more. */
+static __device__ __forceinline__ int mmci_weigh_digits(uint32_t digits, const mmci_modulus &m) {
+  return mmci_dot_bytes(digits, m.weights[0], 0x4b400000);
+}
+static __device__ __forceinline__ int mmci_weigh_digits(uint64_t digits, const mmci_modulus &m) {
+  return mmci_dot_bytes((uint32_t)(digits >> 32), m.weights[1],
+                        mmci_weigh_digits((uint32_t)digits, m));
+}
+
 /* Returns an integer whose lowest byte is the residue of a number that is given by its digits. The
- * sum of the digits' weights, below 2^17, is the end of a float of 2^23 and more, and so is the
- * quotient; their lowest bytes are those of integers. */
-static __device__ __forceinline__ int mmci_residue_of_digits(uint64_t digits,
-                                                             const mmci_modulus &m) {
+ * quotient is the end of a float, too; their lowest bytes are those of integers. */
+template <class Digits>
+static __device__ __forceinline__ int mmci_residue_of_digits(Digits digits, const mmci_modulus &m) {
   const float base = 0x1.8p23f;
-  const int sum = mmci_dot_bytes((uint32_t)(digits >> 32), m.weights[1],
-                                 mmci_dot_bytes((uint32_t)digits, m.weights[0], 0x4b400000));
+  const int sum = mmci_weigh_digits(digits, m);
   const int quotient = mmci_float_bits_int(fmaf(mmci_int_bits_float(sum) - base, m.inverse, base));
   return (int)((uint32_t)sum - (uint32_t)m.modulus * (uint32_t)quotient);
 }

@@ -147,6 +147,7 @@ static uint64_t aligned(uint64_t bytes) {
 /* Returns how many moduli or digits there is room for. */
 static int planes_of(const mmci_gemm *gemm, int asked) {
   if (is_digits(gemm->dtype)) return (int)mmci_cuda_element_bytes(gemm->dtype);
+  if (gemm->dtype == MMC_F32) return whole_planes(gemm);
   if (asked > 0) return asked;
   if (mmci_gemm_is_whole(gemm)) return whole_planes(gemm);
   if (has_tolerance(gemm)) return planes_within(gemm);

@@ -2,8 +2,8 @@
  * the operand into residues, or integers of up to 32 bits into digits.
  *
  * Layout any leading dimension; planes as residues_kernels.h says
- * Launch rows along k: a block each. Rows across: 32 a block to look at, 32 rows x 128 k's to
- *        split, 128 rows x 128 k's of bytes
+ * Launch rows along k: 16 a block to look at, one to split. Rows across: 8 a block to look at, 32
+ *        rows x 128 k's to split, 128 rows x 128 k's of bytes
  * Traffic reads an operand twice, writes a byte a plane for each element
  * Idea both ways lanes that follow each other read whole sectors and write whole sectors at once;
  *         half a sector takes the L2 as long as several. Which k lies where within 128 k's does not
@@ -11,6 +11,8 @@
 extern "C" {
 #include "base/status.h"
 }
+#include <type_traits>
+
 #include "device/cuda/launch.cuh"
 
 #include "device/cuda/cuda_check.h"
@@ -21,9 +23,9 @@ enum {
   THREADS = 256,
   WARPS = THREADS / 32,
   SPLIT_THREADS = 128,
-  ROWS = 32,                           /* rows across of a block */
-  RANGE_THREADS = 32 * MMCI_ROW_LANES, /* threads that look at rows across */
-  RANGE_WARPS = MMCI_ROW_LANES,
+  ROWS = 32,      /* rows across of a block */
+  RANGE_ROWS = 8, /* those that a block looks at */
+  RANGE_THREADS = RANGE_ROWS * MMCI_ROW_LANES,
   TURN_THREADS = 256,
   TURN_ROWS = 128, /* rows of bytes of a block */
   LINE_WORDS = MMCI_LINE / 4,
@@ -31,6 +33,8 @@ enum {
   SAMPLE_THREADS = 256,
   SAMPLE_WARPS = SAMPLE_THREADS / 32, /* they share the rows of 32 k's */
   FEWEST = 4,                         /* moduli of doubles */
+  WHOLES = 4,                         /* which operands become whole numbers */
+  WAYS = WHOLES * (MMCI_MODULI_F64 + 1 - FEWEST),
 };
 
 /* Of C with so many elements cuBLAS does not cut sums into pieces. */
@@ -78,6 +82,77 @@ static __device__ __forceinline__ mmci_row_look look_of(const mmci_row_look &min
           __shfl_sync(~0u, mine.signs, lane),   __shfl_sync(~0u, mine.down_to, lane)};
 }
 
+/* What is known of a lane of a row. */
+template <class Element>
+struct Look;
+template <>
+struct Look<double> {
+  mmci_row_look row = {};
+  __device__ __forceinline__ void add(double x) { mmci_row_add(&row, x); }
+  __device__ __forceinline__ mmci_row_look all() const { return row; }
+};
+
+/* What mmci_row_add() makes of floats, whose magnitudes are compared as integers, but for signs,
+ * which nobody asks for. What their lowest bit is worth is a float less itself without that bit. */
+template <>
+struct Look<float> {
+  double squares = 0, sum = 0;
+  uint32_t most = 0, lowest = ~0u; /* of magnitudes; of lowest bits, less 1 */
+  int32_t zeros = 0;
+  __device__ __forceinline__ void add(float element) {
+    const double x = (double)element;
+    squares = fma(x, x, squares);
+    sum += fabs(x);
+    const uint32_t bits = (uint32_t)mmci_float_bits_int(element) & 0x7fffffffu,
+                   others = bits & (bits - 1);
+    const float whole = mmci_int_bits_float((int)bits),
+                least = (bits & 0x7fffffu) == 0 ? whole : whole - mmci_int_bits_float((int)others);
+    const uint32_t before = (uint32_t)mmci_float_bits_int(least) - 1; /* of 0 the greatest */
+    most = bits > most ? bits : most;
+    lowest = before < lowest ? before : lowest;
+    zeros += bits == 0;
+  }
+  __device__ __forceinline__ mmci_row_look all() const {
+    const int32_t down_to =
+        most == 0
+            ? 0
+            : MMCI_WHOLE_HIGHEST - mmci_lowest_bit((double)mmci_int_bits_float((int)(lowest + 1)));
+    return {squares, sum, (double)mmci_int_bits_float((int)most), zeros, 0, down_to};
+  }
+};
+
+/* Looks at every step-th of some elements, of which many are read while those before are looked at.
+ */
+template <class Element>
+static __device__ __forceinline__ void look_at(Look<Element> &look, const Element *from,
+                                               int64_t step, int64_t count) {
+  enum { AT_ONCE = 16 };
+  const int64_t times = count / AT_ONCE;
+  Element next[AT_ONCE] = {};
+  if (times > 0) {
+#pragma unroll
+    for (int j = 0; j < AT_ONCE; j++, from += step) next[j] = *from;
+  }
+#pragma unroll 2
+  for (int64_t t = 1; t <= times; t++) {
+    Element now[AT_ONCE];
+#pragma unroll
+    for (int j = 0; j < AT_ONCE; j++) now[j] = next[j];
+    if (t < times) {
+#pragma unroll
+      for (int j = 0; j < AT_ONCE; j++, from += step) next[j] = *from;
+    }
+#pragma unroll
+    for (int j = 0; j < AT_ONCE; j++) look.add(now[j]);
+  }
+  for (int64_t i = times * AT_ONCE; i < count; i++, from += step) look.add(*from);
+}
+
+/* Returns how many of k elements a lane has. */
+static __device__ __forceinline__ int64_t count_of_lane(int64_t k, int lane) {
+  return (k - lane + MMCI_ROW_LANES - 1) / MMCI_ROW_LANES;
+}
+
 /* MMCI_ROW_LANES lanes have a row, and read neighbours. */
 template <class Element>
 __global__ void __launch_bounds__(THREADS)
@@ -85,12 +160,10 @@ __global__ void __launch_bounds__(THREADS)
   const int lane = threadIdx.x % MMCI_ROW_LANES, first = threadIdx.x % 32 - lane;
   const int64_t row =
       (int64_t)blockIdx.x * (THREADS / MMCI_ROW_LANES) + threadIdx.x / MMCI_ROW_LANES;
-  mmci_row_look mine = {};
-  if (row < by.of.rows) {
-    const Element *from = x + row * ld;
-#pragma unroll 8
-    for (int64_t k = lane; k < by.of.k; k += MMCI_ROW_LANES) mmci_row_add(&mine, (double)from[k]);
-  }
+  Look<Element> look;
+  if (row < by.of.rows)
+    look_at(look, x + row * ld + lane, MMCI_ROW_LANES, count_of_lane(by.of.k, lane));
+  mmci_row_look mine = look.all();
   const mmci_row_look next = look_of(mine, first + (lane ^ 1));
   mmci_row_join(&mine, &next);
   mmci_row_look all = look_of(mine, first);
@@ -101,26 +174,25 @@ __global__ void __launch_bounds__(THREADS)
   if (lane == 0 && row < by.of.rows) judge(by, row, all);
 }
 
-/* A warp has a lane of 32 rows. */
+/* A block has some rows, which lie in whole sectors, and as many threads for each as there are
+ * lanes. */
 template <class Element>
 __global__ void __launch_bounds__(RANGE_THREADS)
     residues_range_across(Judge by, const Element *x, int64_t ld) {
-  __shared__ mmci_row_look all[RANGE_WARPS][ROWS];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int64_t row = (int64_t)blockIdx.x * ROWS + lane;
-  mmci_row_look mine = {};
-  if (row < by.of.rows) {
-#pragma unroll 8
-    for (int64_t k = warp; k < by.of.k; k += RANGE_WARPS)
-      mmci_row_add(&mine, (double)x[k * ld + row]);
-  }
-  all[warp][lane] = mine;
+  __shared__ mmci_row_look all[MMCI_ROW_LANES][RANGE_ROWS];
+  const int at = (int)threadIdx.x % RANGE_ROWS, lane = (int)threadIdx.x / RANGE_ROWS;
+  const int64_t row = (int64_t)blockIdx.x * RANGE_ROWS + at;
+  Look<Element> look;
+  if (row < by.of.rows)
+    look_at(look, x + lane * ld + row, MMCI_ROW_LANES * ld, count_of_lane(by.of.k, lane));
+  mmci_row_look mine = look.all();
+  all[lane][at] = mine;
   __syncthreads();
-  if (warp != 0 || row >= by.of.rows) return;
-  mmci_row_join(&mine, &all[1][lane]);
-  for (int w = 2; w < RANGE_WARPS; w += 2) {
-    mmci_row_look pair = all[w][lane];
-    mmci_row_join(&pair, &all[w + 1][lane]);
+  if (lane != 0 || row >= by.of.rows) return;
+  mmci_row_join(&mine, &all[1][at]);
+  for (int l = 2; l < MMCI_ROW_LANES; l += 2) {
+    mmci_row_look pair = all[l][at];
+    mmci_row_join(&pair, &all[l + 1][at]);
     mmci_row_join(&mine, &pair);
   }
   judge(by, row, mine);
@@ -352,23 +424,43 @@ static __device__ __forceinline__ bool holds(const Reaches &to, double needed, c
   return asked.tolerance > 0 ? to.off + 3 * 0x1p-52 <= asked.tolerance : to.least >= needed;
 }
 
-/* Finds the fewest moduli that do. Residues that are there are kept where that takes no more. */
-static __device__ __forceinline__ Way way_for(const mmci_residue_seen *const (&seen)[2], double k,
-                                              double needed, const Asked &asked,
-                                              const mmci_moduli *moduli) {
+/* Returns what is known of both operands together. */
+static __device__ __forceinline__ Both both_of(const mmci_residue_seen *const (&seen)[2],
+                                               double k) {
   Both of = {k, {0, 0}, {0, 0}};
   for (int w = 0; w < 2; w++) {
     of.grains[w] = float_of(seen[w]->grain);
     of.sums[w] = sqrt(k * fmin(1.0, float_of(seen[w]->even)));
   }
+  return of;
+}
+
+/* Returns the reaches of way number `at`: of four with so many moduli each, the fewest first. */
+static __device__ __forceinline__ Reaches reaches_at(const Both &of, int at,
+                                                     const mmci_moduli *moduli) {
+  return reaches_of(of, at % WHOLES, moduli->reach[FEWEST + at / WHOLES]);
+}
+
+/* Says whether a way does. */
+static __device__ __forceinline__ bool does(const Both &of, int at, double needed,
+                                            const Asked &asked, const mmci_moduli *moduli) {
+  const int whole = at % WHOLES;
+  if (FEWEST + at / WHOLES > asked.room || (asked.alike && whole != 0 && whole != WHOLES - 1))
+    return false;
+  const Reaches to = reaches_at(of, at, moduli);
+  /* B has no scale of its own where it is A. */
+  return !(asked.alike && to.of[0] != to.of[1]) && holds(to, needed, asked);
+}
+
+/* Finds the fewest moduli that do, of the ways that each thread looked at. Residues that are there
+ * are kept where that takes no more. */
+static __device__ __forceinline__ Way way_for(const Both &of, const bool (&fits)[WAYS],
+                                              const mmci_residue_seen *const (&seen)[2],
+                                              double needed, const Asked &asked,
+                                              const mmci_moduli *moduli) {
   Way way = {0, 0, {{0, 0}, 0, 0, 0}};
-  const int step = asked.alike ? 3 : 1; /* B has no scale of its own there */
-  for (int count = FEWEST; count <= asked.room && way.planes == 0; count++)
-    for (int32_t whole = 0; whole < 4 && way.planes == 0; whole += step) {
-      way.to = reaches_of(of, whole, moduli->reach[count]);
-      if (asked.alike && way.to.of[0] != way.to.of[1]) continue;
-      if (holds(way.to, needed, asked)) way.planes = count;
-    }
+  for (int at = 0; at < WAYS && way.planes == 0; at++)
+    if (fits[at]) way = {FEWEST + at / WHOLES, 0, reaches_at(of, at, moduli)};
   for (int32_t kept = 3; kept > 0; kept--) {
     if ((asked.shared & kept) != kept || (asked.alike && kept != 3)) continue;
     int most = way.planes > 0 ? way.planes : asked.room;
@@ -382,13 +474,50 @@ static __device__ __forceinline__ Way way_for(const mmci_residue_seen *const (&s
   return way;
 }
 
+/* Decides for all: every thread of a block looks at a way, and one of them chooses. */
+static __device__ __forceinline__ void decide(const Samples &a, const Samples &b,
+                                              mmci_residue_state *state, const mmci_moduli *moduli,
+                                              const Asked &asked, double spread,
+                                              bool (&fits)[WAYS]) {
+  const int64_t m = a.of.rows, n = b.of.rows;
+  mmci_residue_seen *const seen[2] = {a.of.seen, b.of.seen};
+  const mmci_residue_seen *const known[2] = {seen[0], seen[1]};
+  const double k = (double)a.of.k, reach = moduli->reach[asked.fixed];
+  const double peak = sqrt(float_of(seen[0]->peak) * float_of(seen[1]->peak));
+  const bool one_sign =
+      seen[0]->mixed == 0 && seen[1]->mixed == 0 && (double)m * (double)n >= WHOLE_SUMS;
+  const double needed = reach_for(spread, fmax(peak, 1.0), k, one_sign);
+  const Both both = both_of(known, k);
+  if (threadIdx.x < WAYS)
+    fits[threadIdx.x] = asked.fixed == 0 && does(both, (int)threadIdx.x, needed, asked, moduli);
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  const bool most_left = 2 * (seen[0]->left * n + seen[1]->left * m) >= m * n;
+  const int32_t there = (seen[0]->planes > 0) | (seen[1]->planes > 0) << 1,
+                kept = asked.is_alone ? asked.shared & there : 0;
+  Way way = {asked.fixed, kept, {{reach, reach}, 0, 0, 0}};
+  if (way.planes == 0) way = way_for(both, fits, known, needed, asked, moduli);
+  const bool all_left = seen[0]->left == m || seen[1]->left == n;
+  if (asked.is_alone ? all_left : most_left) way.planes = 0;
+  for (int w = 0; w < 2; w++) {
+    if (way.planes == 0 || (way.kept >> w & 1) != 0) continue;
+    seen[w]->planes = way.planes;
+    seen[w]->reach = way.to.of[w];
+    seen[w]->whole = way.to.whole >> w & 1;
+  }
+  state->rows_left = seen[0]->left;
+  state->cols_left = seen[1]->left;
+  state->kept = way.kept;
+  state->spread = spread;
+  state->planes = way.planes;
+}
+
 /* Each block adds up a part of the k's; the last one decides. */
 __global__ void __launch_bounds__(SAMPLE_THREADS)
     residues_choose(Samples a, Samples b, mmci_residue_state *state, const mmci_moduli *moduli,
-                    Asked asked) {
+                    Asked asked, bool is_sampled) {
   __shared__ double all[SAMPLE_THREADS], shares[2][SAMPLE_WARPS][32];
-  __shared__ bool last;
-  const bool is_sampled = asked.fixed == 0 && asked.tolerance == 0;
+  __shared__ bool last, fits[WAYS];
   const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
   double mine = 0;
   for (int64_t first = (int64_t)blockIdx.x * 32; is_sampled && first < a.of.k;
@@ -407,7 +536,7 @@ __global__ void __launch_bounds__(SAMPLE_THREADS)
     }
     __syncthreads();
   }
-  const double part = sum_of_block(mine, all);
+  const double part = is_sampled ? sum_of_block(mine, all) : 0;
   if (threadIdx.x == 0) {
     state->partial[blockIdx.x] = part;
     __threadfence();
@@ -416,39 +545,13 @@ __global__ void __launch_bounds__(SAMPLE_THREADS)
   __syncthreads();
   if (!last) return;
   __threadfence();
-  mine = threadIdx.x < gridDim.x ? ((volatile double *)state->partial)[threadIdx.x] : 0;
-  double spread = sum_of_block(mine, all);
-  const double pairs = sampled(a, all) * sampled(b, all);
-  if (threadIdx.x != 0) return;
-  spread = pairs > 0 ? spread * (double)a.of.k / pairs : 1;
-  const int64_t m = a.of.rows, n = b.of.rows;
-  mmci_residue_seen *const seen[2] = {a.of.seen, b.of.seen};
-  const mmci_residue_seen *const known[2] = {seen[0], seen[1]};
-  const bool most_left = 2 * (seen[0]->left * n + seen[1]->left * m) >= m * n;
-  const double peak = sqrt(float_of(seen[0]->peak) * float_of(seen[1]->peak));
-  const bool one_sign =
-      seen[0]->mixed == 0 && seen[1]->mixed == 0 && (double)m * (double)n >= WHOLE_SUMS;
-  const double k = (double)a.of.k, reach = moduli->reach[asked.fixed];
-  const int32_t there = (seen[0]->planes > 0) | (seen[1]->planes > 0) << 1,
-                kept = asked.is_alone ? asked.shared & there : 0;
-  Way way = {asked.fixed, kept, {{reach, reach}, 0, 0, 0}};
-  if (way.planes == 0) {
-    const double needed = reach_for(spread, fmax(peak, 1.0), k, one_sign);
-    way = way_for(known, k, needed, asked, moduli);
+  double spread = 1;
+  if (is_sampled) {
+    mine = threadIdx.x < gridDim.x ? ((volatile double *)state->partial)[threadIdx.x] : 0;
+    const double sum = sum_of_block(mine, all), pairs = sampled(a, all) * sampled(b, all);
+    if (pairs > 0) spread = sum * (double)a.of.k / pairs;
   }
-  const bool all_left = seen[0]->left == m || seen[1]->left == n;
-  if (asked.is_alone ? all_left : most_left) way.planes = 0;
-  for (int w = 0; w < 2; w++) {
-    if (way.planes == 0 || (way.kept >> w & 1) != 0) continue;
-    seen[w]->planes = way.planes;
-    seen[w]->reach = way.to.of[w];
-    seen[w]->whole = way.to.whole >> w & 1;
-  }
-  state->rows_left = seen[0]->left;
-  state->cols_left = seen[1]->left;
-  state->kept = way.kept;
-  state->spread = spread;
-  state->planes = way.planes;
+  decide(a, b, state, moduli, asked, spread, fits);
 }
 
 /* ---- splitting
@@ -478,23 +581,52 @@ struct Source<double> {
 #endif
   }
 };
+/* Floats become numbers below 2^28, as the end of a double of 2^52 and more: their product with a
+ * scale has 28 bits. */
 template <>
 struct Source<float> {
-  static __device__ __forceinline__ int64_t read(float x, double scale, uint64_t) {
-    return Source<double>::read((double)x, scale, 0);
+  static __device__ __forceinline__ int32_t read(float x, double scale, uint64_t) {
+    const double end = fma((double)x, scale, 0x1.8p52);
+#ifdef MMCI_EMULATE_CUDA
+    uint64_t bits;
+    memcpy(&bits, &end, sizeof bits);
+    return (int32_t)(uint32_t)bits;
+#else
+    return __double2loint(end);
+#endif
   }
 };
 
+template <class Element>
+struct DigitsOf {
+  typedef uint64_t type;
+};
+template <>
+struct DigitsOf<float> {
+  typedef uint32_t type;
+};
+
 /* Returns the byte of a plane of four elements that are given by their digits. */
-template <bool DIGITS>
-static __device__ __forceinline__ uint32_t word_of(const uint64_t (&digits)[4], int plane,
-                                                   const mmci_modulus *moduli) {
+template <bool DIGITS, class Digits>
+static __device__ __forceinline__ uint32_t word_of(const Digits (&digits)[4], int plane,
+                                                   const mmci_modulus &modulus) {
   int bytes[4];
 #pragma unroll
   for (int e = 0; e < 4; e++)
-    bytes[e] =
-        DIGITS ? (int)(digits[e] >> 8 * plane) : mmci_residue_of_digits(digits[e], moduli[plane]);
+    bytes[e] = DIGITS ? (int)(digits[e] >> 8 * plane) : mmci_residue_of_digits(digits[e], modulus);
   return mmci_pack_bytes(bytes);
+}
+
+/* Calls write(plane, modulus) for every plane, the first of which has numbers' last digits: those
+ * are residues of 256. */
+template <class Write>
+static __device__ __forceinline__ void for_planes(const mmci_modulus *moduli, int planes,
+                                                  Write write) {
+  write(std::true_type(), 0, mmci_modulus());
+  for (int p = 1; p < planes; p++) {
+    const mmci_modulus modulus = moduli[p];
+    write(std::false_type(), p, modulus);
+  }
 }
 
 struct Split {
@@ -560,7 +692,7 @@ __global__ void __launch_bounds__(THREADS) residues_split_along(Split s) {
   const double scale = scale_of<Element>(s, row, threadIdx.x == 0);
   __syncthreads();
   for (int64_t line = threadIdx.x / 32; line < s.to.lines; line += WARPS) {
-    uint64_t digits[4];
+    typename DigitsOf<Element>::type digits[4];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
       const int64_t k = line * MMCI_LINE + k_of<Element>(lane, 2 * i);
@@ -576,9 +708,11 @@ __global__ void __launch_bounds__(THREADS) residues_split_along(Split s) {
         digits[2 * i + j] = mmci_digits_of(Source<Element>::read(two.x[j], scale, s.modulus));
     }
     int8_t *to = s.to.planes + (row * s.to.lines + line) * MMCI_LINE + 4 * lane;
-#pragma unroll 2
-    for (int p = 0; p < planes; p++, to += stride)
-      *reinterpret_cast<uint32_t *>(to) = word_of<DIGITS>(digits, p, moduli);
+    for_planes(moduli, planes, [&](auto last_digit, int p, const mmci_modulus &modulus) {
+      *reinterpret_cast<uint32_t *>(to) =
+          word_of < DIGITS || decltype(last_digit)::value > (digits, p, modulus);
+      to += stride;
+    });
   }
 }
 
@@ -599,7 +733,7 @@ __global__ void __launch_bounds__(SPLIT_THREADS) residues_split_across(Split s) 
   if (row >= s.to.rows) return;
   const int64_t first = line * MMCI_LINE;
   const Element *from = static_cast<const Element *>(s.x) + first * s.ld + row;
-  uint64_t digits[PARTS][4][4];
+  typename DigitsOf<Element>::type digits[PARTS][4][4];
 #pragma unroll
   for (int i = 0; i < PARTS; i++)
 #pragma unroll
@@ -611,16 +745,18 @@ __global__ void __launch_bounds__(SPLIT_THREADS) residues_split_across(Split s) 
         digits[i][w][e] = mmci_digits_of(Source<Element>::read(x, scale, s.modulus));
       }
   int8_t *to = s.to.planes + (row * s.to.lines + line) * MMCI_LINE + 16 * part;
-  for (int p = 0; p < planes; p++, to += stride) {
+  for_planes(moduli, planes, [&](auto last_digit, int p, const mmci_modulus &modulus) {
 #pragma unroll
     for (int i = 0; i < PARTS; i++) {
       uint32_t words[4];
 #pragma unroll
-      for (int w = 0; w < 4; w++) words[w] = word_of<DIGITS>(digits[i][w], p, moduli);
+      for (int w = 0; w < 4; w++)
+        words[w] = word_of < DIGITS || decltype(last_digit)::value > (digits[i][w], p, modulus);
       *reinterpret_cast<uint4 *>(to + MMCI_LINE / PARTS * i) =
           make_uint4(words[0], words[1], words[2], words[3]);
     }
-  }
+    to += stride;
+  });
 }
 
 /* Loads 16 bytes, zeros beyond so many; `word` says how many may be read at once: 16, 4 or 1. */
@@ -749,8 +885,8 @@ static mmc_status launch_range(cudaStream_t stream, const Judge &by, const void 
   const Element *from = static_cast<const Element *>(x);
   if (across)
     MMCI_CUDA_TRY(mmci_launch(residues_range_across<Element>,
-                              dim3((unsigned)blocks_of(by.of.rows, ROWS)), dim3(RANGE_THREADS), 0,
-                              stream, by, from, ld));
+                              dim3((unsigned)blocks_of(by.of.rows, RANGE_ROWS)),
+                              dim3(RANGE_THREADS), 0, stream, by, from, ld));
   else
     MMCI_CUDA_TRY(mmci_launch(residues_range_along<Element>,
                               dim3((unsigned)blocks_of(by.of.rows, EACH)), dim3(THREADS), 0, stream,
@@ -786,11 +922,12 @@ extern "C" mmc_status mmci_residues_choose(cudaStream_t stream, const mmci_resid
       product->fixed,     product->planes,
       product->tolerance, product->alike && (product->shared & 1) != 0 ? 3 : product->shared,
       product->alike,     product->peak > 0};
-  const int64_t blocks = blocks_of(g->k, 32);
+  const bool is_sampled = asked.fixed == 0 && asked.tolerance == 0;
+  const int64_t blocks = is_sampled ? blocks_of(g->k, 32) : 1;
   const int64_t most = sizeof product->state->partial / sizeof *product->state->partial;
   MMCI_CUDA_TRY(mmci_launch(residues_choose, dim3((unsigned)(blocks < most ? blocks : most)),
                             dim3(SAMPLE_THREADS), 0, stream, left, right, product->state,
-                            product->moduli, asked));
+                            product->moduli, asked, is_sampled));
   return MMC_OK;
 }
 
