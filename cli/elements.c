@@ -1,5 +1,7 @@
 #include "elements.h"
 
+#include <float.h>
+
 #include "half.h"
 
 bool cli_elements_load(mmc_dtype dtype, bool conjugate, const void *data, int64_t index,
@@ -38,4 +40,9 @@ bool cli_elements_load(mmc_dtype dtype, bool conjugate, const void *data, int64_
     sum += 0 * re + 0 * im; /* becomes NaN once anything is not finite */
   }
   return sum == 0;
+}
+
+double cli_dtype_least(mmc_dtype dtype) {
+  if (dtype == MMC_F64 || dtype == MMC_C128) return DBL_MIN;
+  return dtype == MMC_F16 ? 0x1p-14 : (double)FLT_MIN;
 }

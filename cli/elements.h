@@ -15,4 +15,7 @@ typedef struct cli_piece {
 bool cli_elements_load(mmc_dtype dtype, bool conjugate, const void *data, int64_t index,
                        int64_t count, cli_piece *out);
 
+/* Returns the least normal number of a floating-point dtype: those below have fewer digits. */
+double cli_dtype_least(mmc_dtype dtype);
+
 #endif

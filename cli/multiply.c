@@ -374,27 +374,7 @@ static int check_result(cli_call *call, multiplication *job) {
                                     mmc_plan_error_bound(job->plan), CHECK_SEED, &job->residual);
   cli_stage_end(call);
   if (result != CLI_DONE) return result;
-  if (!job->residual.meaningful) {
-    fprintf(stderr, "relative residual: not meaningful, as the factors hold NaN or infinity\n");
-    return CLI_DONE;
-  }
-  fprintf(stderr, "relative residual: %.2e (tolerance %.2e, seed %d", job->residual.value,
-          job->residual.tolerance, CHECK_SEED);
-  if (mmc_chain_batch(job->factors.chain) != 1)
-    fprintf(stderr, ", the worst of %" PRId64 " chains",
-            job->residual.chains - job->residual.skipped);
-  if (job->residual.skipped > 0)
-    fprintf(stderr, ", %" PRId64 " more left out for NaN or infinity", job->residual.skipped);
-  fprintf(stderr, ")\n");
-  if (job->residual.solves > 0)
-    fprintf(stderr, "backward error of solves: %.2e (the worst of %" PRId64 ")\n",
-            job->residual.backward_error, job->residual.solves);
-  if (!(job->residual.value <= job->residual.tolerance))
-    return cli_fail(call, CLI_FAILED,
-                    "--check: the relative residual %.2e exceeds the tolerance %.2e: nothing is "
-                    "written",
-                    job->residual.value, job->residual.tolerance);
-  return CLI_DONE;
+  return cli_residual_tell(call, &job->factors, &job->residual, CHECK_SEED, job->exponents == NULL);
 }
 
 /* ---- after ----------------------------------------------------------------------------------- */
@@ -518,8 +498,8 @@ static int multiply_files(cli_call *call, multiplication *job, int count, char *
   if (result == CLI_DONE) result = allocate_result(call, job);
   if (result == CLI_DONE) result = execute_job(call, job);
   if (result == CLI_DONE && job->energy.wanted) tell_energy(job);
-  if (result == CLI_DONE) tell_overflow(job);
   if (result == CLI_DONE && job->check) result = check_result(call, job);
+  if (result == CLI_DONE) tell_overflow(job);
   if (result == CLI_DONE) result = cli_factors_unchanged(call, &job->factors);
   if (result == CLI_DONE) result = write_exponents(call, job);
   if (result == CLI_DONE) result = write_result(call, job);

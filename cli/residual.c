@@ -17,6 +17,7 @@
 #include "residual.h"
 
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -376,6 +377,92 @@ int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_m
   free(memory);
   *out = residual;
   return c.status;
+}
+
+/* ---- what is said of it ---------------------------------------------------------------------- */
+
+/* Returns the logarithm to base 2 of the size that the elements of a matrix have in the mean, 0 of
+ * one that is zero. */
+static double mean_size(mmc_dtype dtype, const mmc_matrix *matrix) {
+  const bool by_rows = matrix->layout == MMC_ROW_MAJOR;
+  const int64_t lines = by_rows ? matrix->rows : matrix->cols;
+  const int64_t length = by_rows ? matrix->cols : matrix->rows;
+  const int64_t ld = matrix->ld != 0 ? matrix->ld : length;
+  double sum = 0;
+  cli_piece p;
+  for (int64_t l = 0; l < lines; l++)
+    for (int64_t begin = 0; begin < length; begin += CLI_PIECE) {
+      const int64_t taken = length - begin < CLI_PIECE ? length - begin : CLI_PIECE;
+      cli_elements_load(dtype, false, matrix->data, l * ld + begin, taken, &p);
+      for (int64_t e = 0; e < taken; e++) sum += hypot(p.re[e], p.im[e]);
+    }
+  return sum > 0 ? log2(sum / ((double)lines * (double)length)) : 0;
+}
+
+/* Says whether a product of neighbours in the chain is likely to have elements that are too small
+ * for the digits of the dtype. Of inverses that is not known. */
+static bool loses_digits(const cli_factors *factors, int64_t b) {
+  const mmc_chain *chain = factors->chain;
+  const mmc_dtype dtype = mmc_chain_dtype(chain);
+  const double least = log2(cli_dtype_least(dtype));
+  double smallest = 0; /* the logarithm for the smallest product that ends at the factor before */
+  for (int64_t i = 0; i < factors->n; i++) {
+    const mmc_matrix factor = cli_matrix_of_batch(&factors->matrices[i], dtype, b);
+    const double own = mean_size(dtype, &factor);
+    const double joined = smallest + own + log2((double)mmc_chain_dims(chain)[i]) / 2;
+    if (i > 0 && joined < least) return true;
+    smallest = i > 0 && joined < own ? joined : own;
+  }
+  return false;
+}
+
+static bool any_loses_digits(const cli_factors *factors) {
+  int64_t inverses;
+  mmc_chain_inverses(factors->chain, &inverses);
+  for (int64_t i = 0; i < factors->n; i++)
+    inverses += (mmc_chain_traits(factors->chain, i) & MMC_INVERSE) != 0;
+  bool any = false;
+  for (int64_t b = 0; b < mmc_chain_batch(factors->chain) && inverses == 0 && !any; b++)
+    any = loses_digits(factors, b);
+  return any;
+}
+
+/* Says why a result is not to be written. */
+static int judge(const cli_call *call, const cli_factors *factors, const cli_residual *r,
+                 bool can_scale) {
+  const mmc_dtype dtype = mmc_chain_dtype(factors->chain);
+  const char *advice =
+      can_scale && !cli_is_half(dtype) ? ": --scaled keeps a product within it" : "";
+  if (isnan(r->value))
+    return cli_fail(call, CLI_FAILED,
+                    "--check: the result exceeds the range of %s: nothing is written%s",
+                    mmc_dtype_name(dtype), advice);
+  const bool is_small = any_loses_digits(factors);
+  return cli_fail(call, CLI_FAILED,
+                  "--check: the relative residual %.2e exceeds the tolerance %.2e%s%s: nothing is "
+                  "written%s",
+                  r->value, r->tolerance, is_small ? ", and a product is below the range of " : "",
+                  is_small ? mmc_dtype_name(dtype) : "", is_small ? advice : "");
+}
+
+int cli_residual_tell(const cli_call *call, const cli_factors *factors, const cli_residual *r,
+                      uint64_t seed, bool can_scale) {
+  if (!r->meaningful) {
+    fprintf(stderr, "relative residual: not meaningful, as the factors hold NaN or infinity\n");
+    return CLI_DONE;
+  }
+  if (!(r->value <= r->tolerance)) return judge(call, factors, r, can_scale);
+  fprintf(stderr, "relative residual: %.2e (tolerance %.2e, seed %" PRIu64, r->value, r->tolerance,
+          seed);
+  if (mmc_chain_batch(factors->chain) != 1)
+    fprintf(stderr, ", the worst of %" PRId64 " chains", r->chains - r->skipped);
+  if (r->skipped > 0)
+    fprintf(stderr, ", %" PRId64 " more left out for NaN or infinity", r->skipped);
+  fprintf(stderr, ")\n");
+  if (r->solves > 0)
+    fprintf(stderr, "backward error of solves: %.2e (the worst of %" PRId64 ")\n",
+            r->backward_error, r->solves);
+  return CLI_DONE;
 }
 
 /* ---- overflow -------------------------------------------------------------------------------- */

@@ -21,10 +21,16 @@ typedef struct cli_residual {
  * where there are such, and bound what a tolerance lets the result be off by, as a part of the
  * product of the factors' lengths; NaN without one. Where exponents is not NULL, the product of
  * chain b is its result times 2^exponents[b]. Returns CLI_DONE, or the exit status after saying
- * what is wrong. The caller judges a residual that is not `value <= tolerance`. */
+ * what is wrong. cli_residual_tell() judges it. */
 int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_matrix *result,
                          const int64_t *exponents, bool is_fast, double bound, uint64_t seed,
                          cli_residual *out);
+
+/* Tells the residual on standard error, and the backward error of solves. Returns CLI_DONE, or the
+ * exit status after saying why the result is not to be written; where its dtype is too narrow and
+ * can_scale says that --scaled may be asked for, it says so. */
+int cli_residual_tell(const cli_call *call, const cli_factors *factors,
+                      const cli_residual *residual, uint64_t seed, bool can_scale);
 
 /* Counts the chains that have NaN or infinity in their result though their factors hold none. */
 int64_t cli_count_overflows(const cli_factors *factors, const mmc_matrix *result);

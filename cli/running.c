@@ -92,11 +92,6 @@ static bool step(walk *w, const mmc_matrix *factor) {
   return finite;
 }
 
-static double least_of(mmc_dtype dtype) {
-  if (dtype == MMC_F64 || dtype == MMC_C128) return DBL_MIN;
-  return dtype == MMC_F16 ? 0x1p-14 : (double)FLT_MIN;
-}
-
 /* Returns the tolerance for a product of so many factors. */
 static double tolerance_of(const cli_running *r, int64_t after) {
   const bool is_double = r->dtype == MMC_F64 || r->dtype == MMC_C128;
@@ -124,8 +119,9 @@ static void compare(walk *w, const mmc_matrix *product, int64_t t, int64_t after
   }
   scale = fmax(scale, size);
   const double tolerance = tolerance_of(w->running, after);
-  if (!finite || size < least_of(w->running->dtype) * (double)n / tolerance) {
-    worst->skipped++;
+  const bool vanishes = size < cli_dtype_least(w->running->dtype) * (double)n / tolerance;
+  if (!finite || vanishes) {
+    *(finite ? &worst->vanished : &worst->skipped) += 1;
     return;
   }
   const double value = difference == 0 ? 0 : difference / scale;

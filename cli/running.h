@@ -18,11 +18,12 @@ typedef struct cli_running {
 } cli_running;
 
 /* The tolerance is that of the product of all factors, and value the worst of the residuals, each
- * times that tolerance and divided by its own. Products are left out where they, or factors before
- * them, hold NaN or infinity or leave the range of the dtype. */
+ * times that tolerance and divided by its own. Products are skipped where they, or factors before
+ * them, hold NaN or infinity, and have vanished where they are too small for the digits of the
+ * dtype. */
 typedef struct cli_running_residual {
   double value, tolerance;
-  int64_t checked, skipped;
+  int64_t checked, skipped, vanished;
 } cli_running_residual;
 
 /* Computes the residual. Returns false when memory is short. */

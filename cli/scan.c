@@ -184,6 +184,7 @@ static int compare_products(cli_call *call, scanning *job) {
   int result = cli_reference_scan(call, job->dtype, job->n, job->length, &job->scan_options,
                                   &job->operands, &residual);
   job->residual.value = residual.value;
+  job->residual.checked = residual.chains;
   return result == CLI_DONE ? cli_reference_tell(call, &residual) : result;
 }
 
@@ -206,6 +207,9 @@ static int check_products(cli_call *call, scanning *job) {
           r->value, r->tolerance, CHECK_SEED, r->checked);
   if (r->skipped > 0)
     fprintf(stderr, ", %" PRId64 " more left out for NaN or infinity", r->skipped);
+  if (r->vanished > 0)
+    fprintf(stderr, ", %" PRId64 " more left out as too small for %s", r->vanished,
+            mmc_dtype_name(job->dtype));
   fprintf(stderr, ")\n");
   if (r->value <= r->tolerance) return CLI_DONE;
   return cli_fail(call, CLI_FAILED,
@@ -251,9 +255,10 @@ static int print_json(cli_call *call, const scanning *job) {
   if (brace != NULL) {
     cli_stream_write(&call->out, text.bytes, (size_t)(brace - text.bytes));
     if (job->check)
-      cli_print(&call->out, ", \"residual\": %.6g}\n", job->residual.value);
+      cli_print(&call->out, ", \"residual\": %.6g, \"checked\": %" PRId64 "}\n",
+                job->residual.value, job->residual.checked);
     else
-      cli_print(&call->out, ", \"residual\": null}\n");
+      cli_print(&call->out, ", \"residual\": null, \"checked\": null}\n");
   }
   cli_buffer_free(&text);
   return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "");

@@ -173,6 +173,11 @@ check multiply_overflow 0 multiply big.npy^100 -o R.npy
 says multiply_overflow_values R.npy "f4 (2, 2) inf inf inf inf"
 make_npy bigs.npy '<f4' 3x2x2
 check multiply_overflow_stack 0 multiply bigs.npy^50 -o R.npy
+check multiply_overflow_check 1 multiply big.npy^100 -o none.npy --check
+make_npy little.npy '<f4' 2x2 times 1e-23
+check multiply_underflow_check 1 multiply little.npy^2 -o none.npy --check --on ref
+check multiply_underflow_scaled 0 multiply little.npy^2 -o R.npy --scaled E.npy --check --on ref
+absent multiply_check_left none.npy
 check generate_power 0 generate f64:3x3^7x4 -o power
 holds bench_power run bench f64:16x16^100 f32:8x9x8x9x8=1,2,1,2 --seconds 0.01
 check multiply_power_bad 2 multiply P.npy^two -o x

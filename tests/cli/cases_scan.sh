@@ -5,6 +5,8 @@ check scan_prefixes 0 scan stack/A1.npy -o P.npy --check --explain --on ref
 check scan_blas 0 scan stack/A1.npy -o Q.npy --check
 check scan_reverse 0 scan stack/A1.npy -o R.npy --reverse --check
 check scan_exclusive 0 scan stack/A1.npy -o E.npy --exclusive --check
+make_npy little.npy '<f4' 8x2x2 times 1e-10
+check scan_vanished 0 scan little.npy -o P.npy --check --json --on ref
 check scan_json 0 scan stack/A1.npy -o P.npy --json --check --on ref
 holds scan_json_valid is_json said/scan_json.stdout
 

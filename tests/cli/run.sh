@@ -48,7 +48,7 @@ verdict() { # verdict NAME WHAT-IS-WRONG
 # Replaces what differs from run to run.
 mask() {
   sed -i -E -e 's/("(seconds|residual)": )[0-9][-+.0-9e]*/\10/g' -e 's/^(seconds +)[0-9.]+$/\1#/' \
-    -e 's/(relative residual: |backward error of solves: )[-+.0-9e]+/\1#/' "$1"
+    -e 's/(relative residual:? |backward error of solves: )[-+.0-9e]+/\1#/' "$1"
 }
 
 # compare NAME FILE STREAM: prints what is wrong.
