@@ -48,87 +48,101 @@ struct Units {
   Unit row[ROWS], col[COLS];
 };
 
-/* A number modulo 2^64, as that of 32 bits with a sign and 2^32 times another one, and a third one.
- */
-struct alignas(16) Halves {
+/* A number modulo 2^64, as that of 32 bits with a sign and 2^32 times another one. */
+struct Number {
   int32_t low;
   uint32_t high;
-  int32_t more;
-  static __device__ __forceinline__ Halves of(uint64_t number, int32_t more) {
+  static __device__ __forceinline__ Number of(uint64_t number) {
     const int32_t low = (int32_t)(uint32_t)number;
-    return {low, (uint32_t)((number - (uint64_t)(int64_t)low) >> 32), more};
+    return {low, (uint32_t)((number - (uint64_t)(int64_t)low) >> 32)};
   }
 };
 
-/* Sums of bytes times such numbers: three multiply-adds each, of which no register has to wait for
+/* Sums of bytes times such numbers: two multiply-adds each, of which no register has to wait for
  * another one. */
-struct Products {
+struct Sum {
   int64_t low = 0;
   uint32_t high = 0;
-  int32_t more = 0;
-  __device__ __forceinline__ void add(int32_t byte, const Halves &x) {
+  __device__ __forceinline__ void add(int32_t byte, const Number &x) {
     low += (int64_t)byte * x.low;
     high += (uint32_t)byte * x.high;
-    more += byte * x.more;
   }
-  __device__ __forceinline__ uint64_t sum() const { return (uint64_t)low + ((uint64_t)high << 32); }
+  __device__ __forceinline__ uint64_t all() const { return (uint64_t)low + ((uint64_t)high << 32); }
 };
 
-/* Sums of 16 elements: doubles by fractions, integers and floats by whole numbers and turns. PLANES
- * says how many planes there are, 0 that the compiler does not know. */
+/* What a residue counts, and a smaller number beside. */
+struct alignas(16) SmallShare {
+  Number number;
+  int32_t more;
+};
+
+/* What sums of a kind are of 16 elements: doubles by fractions, integers and floats by whole
+ * numbers and turns. PLANES says how many planes there are, 0 that the compiler does not know. */
 struct Fractions {
-  typedef Halves Share;
+  typedef SmallShare Share;
   static constexpr bool HAS_UNITS = true;
   static constexpr int PLANES = 0;
-  Products sum[CHUNK];
+  Sum sum[CHUNK];
+  int32_t beyond[CHUNK] = {};
   static __device__ __forceinline__ Share share_of(const mmci_modulus_share &x) {
-    return Halves::of(x.fraction, (int32_t)x.beyond);
+    return {Number::of(x.fraction), (int32_t)x.beyond};
   }
   __device__ __forceinline__ void add(int e, int32_t byte, const Share &share) {
-    sum[e].add(byte, share);
+    sum[e].add(byte, share.number);
+    beyond[e] += byte * share.more;
   }
 };
 
 struct Wholes {
-  typedef mmci_modulus_share Share;
+  struct Share {
+    Number whole, turns;
+  };
   static constexpr bool HAS_UNITS = false;
   static constexpr int PLANES = 0;
-  uint64_t sum[CHUNK] = {};
-  int64_t turns[CHUNK] = {};
-  static __device__ __forceinline__ Share share_of(const mmci_modulus_share &x) { return x; }
+  Sum sum[CHUNK], turns[CHUNK];
+  static __device__ __forceinline__ Share share_of(const mmci_modulus_share &x) {
+    return {Number::of(x.whole), Number::of((uint64_t)x.turns)};
+  }
   __device__ __forceinline__ void add(int e, int32_t byte, const Share &share) {
-    sum[e] += (uint64_t)(int64_t)byte * share.whole;
-    turns[e] += byte * share.turns;
+    sum[e].add(byte, share.whole);
+    turns[e].add(byte, share.turns);
   }
 };
 
 /* As whole numbers, modulo a number P; quotients are of 2^48. */
 struct Modular {
-  typedef mmci_modulus_share Share;
+  struct Share {
+    Wholes::Share wholes;
+    Number quotient;
+  };
   static constexpr bool HAS_UNITS = false;
   static constexpr int PLANES = 0;
   Wholes wholes;
-  int64_t quotient[CHUNK] = {};
-  static __device__ __forceinline__ Share share_of(const mmci_modulus_share &x) { return x; }
+  Sum quotient[CHUNK];
+  static __device__ __forceinline__ Share share_of(const mmci_modulus_share &x) {
+    return {Wholes::share_of(x), Number::of((uint64_t)x.quotient)};
+  }
   __device__ __forceinline__ void add(int e, int32_t byte, const Share &share) {
-    wholes.add(e, byte, share);
-    quotient[e] += byte * share.quotient;
+    wholes.add(e, byte, share.wholes);
+    quotient[e].add(byte, share.quotient);
   }
 };
 
 /* As floats: turns are of 2^21. Seven residues times those are off by less than 2^-12 of M, and the
  * number that is meant is below 0.499 of it. */
 struct Singles {
-  typedef Halves Share;
+  typedef SmallShare Share;
   static constexpr bool HAS_UNITS = true;
   static constexpr int PLANES = MMCI_WHOLE_PLANES_F32;
   enum { BITS = 21, DROPPED = 48 - BITS };
-  Products sum[CHUNK];
+  Sum sum[CHUNK];
+  int32_t turns[CHUNK] = {};
   static __device__ __forceinline__ Share share_of(const mmci_modulus_share &x) {
-    return Halves::of(x.whole, (int32_t)((x.turns + (1ll << (DROPPED - 1))) >> DROPPED));
+    return {Number::of(x.whole), (int32_t)((x.turns + (1ll << (DROPPED - 1))) >> DROPPED)};
   }
   __device__ __forceinline__ void add(int e, int32_t byte, const Share &share) {
-    sum[e].add(byte, share);
+    sum[e].add(byte, share.number);
+    turns[e] += byte * share.more;
   }
 };
 
@@ -226,8 +240,8 @@ static __device__ __forceinline__ void write(const Combine &s, const Fractions &
       double x[2];
 #pragma unroll
       for (int i = 0; i < 2; i++) {
-        const Products &one = sums.sum[4 * j + 2 * r + i];
-        const mmci_fraction sum = {one.sum(), (uint32_t)one.more};
+        const int e = 4 * j + 2 * r + i;
+        const mmci_fraction sum = {sums.sum[e].all(), (uint32_t)sums.beyond[e]};
         const double *parts = i == 0 ? left.parts : right.parts;
         x[i] = s.turned ? mmci_fraction_times(sum, parts, mine.parts)
                         : mmci_fraction_times(sum, mine.parts, parts);
@@ -239,12 +253,12 @@ static __device__ __forceinline__ void write(const Combine &s, const Fractions &
 
 /* Returns the sum of residues as the number that is meant, which is below 2^63. */
 static __device__ __forceinline__ int64_t sum_of(const Singles &sums, int e, uint64_t product) {
-  const int32_t turns = (sums.sum[e].more + (1 << (Singles::BITS - 1))) >> Singles::BITS;
-  return (int64_t)(sums.sum[e].sum() - (uint64_t)(int64_t)turns * product);
+  const int32_t turns = (sums.turns[e] + (1 << (Singles::BITS - 1))) >> Singles::BITS;
+  return (int64_t)(sums.sum[e].all() - (uint64_t)(int64_t)turns * product);
 }
 static __device__ __forceinline__ uint64_t sum_of(const Wholes &sums, int e, uint64_t product) {
-  const int64_t turns = (sums.turns[e] + (1ll << 47)) >> 48;
-  return sums.sum[e] - (uint64_t)turns * product;
+  const int64_t turns = ((int64_t)sums.turns[e].all() + (1ll << 47)) >> 48;
+  return sums.sum[e].all() - (uint64_t)turns * product;
 }
 
 static __device__ __forceinline__ void write(const Combine &s, const Singles &sums, int row,
@@ -292,9 +306,10 @@ static __device__ __forceinline__ void write(const Combine &s, const Modular &su
   for (int e = 0; e < CHUNK; e++) {
     const int r = row + 8 * (e / 2 % 2), at = col + 8 * (e / 4) + e % 2;
     if (r >= s.m || at >= s.n) continue;
-    const int64_t turns = (sums.wholes.turns[e] + (1ll << 47)) >> 48;
-    const int64_t times = (sums.quotient[e] - turns * product_quotient + (1ll << 47)) >> 48;
-    uint64_t x = sums.wholes.sum[e] - (uint64_t)turns * product - (uint64_t)times * modulus;
+    const int64_t turns = ((int64_t)sums.wholes.turns[e].all() + (1ll << 47)) >> 48;
+    const int64_t quotient = (int64_t)sums.quotient[e].all() - turns * product_quotient;
+    const int64_t times = (quotient + (1ll << 47)) >> 48;
+    uint64_t x = sums.wholes.sum[e].all() - (uint64_t)turns * product - (uint64_t)times * modulus;
     if ((int64_t)x < 0) x += modulus;
     uint64_t *to = static_cast<uint64_t *>(s.c) + r * s.ldc + at;
     if (s.accumulate) x += *to;

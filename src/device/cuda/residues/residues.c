@@ -24,7 +24,7 @@ static const int64_t LONGEST = 1 << 22;
 static const double MULTIPLICATIONS_MIN = 4.3e10, INTEGERS_MIN = 1 << 27;
 /* As measured on an H200: of the tensor cores, of what is read and written beside them, of
  * launches. */
-static const double OPERATIONS_PER_S = 1.55e15, BYTES_PER_S = 2.2e12, LAUNCHES_S = 6e-5;
+static const double OPERATIONS_PER_S = 1.55e15, BYTES_PER_S = 3.2e12, LAUNCHES_S = 4.5e-5;
 /* A unit of a scaled row is at most so much of its length by the reach of the moduli. */
 static const double UNIT_LARGEST = 8.0 / 7;
 static const double LITTLE = 0x1p-20;
