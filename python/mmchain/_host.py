@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ class Kind:
         if torch is not None and isinstance(array, torch.Tensor):
             if array.device.type != "cpu":
                 raise TypeError(f"arrays: expected tensors on the CPU, got one on {array.device}")
+            self._torch_room().expect_unseen("gradients() and Ranges")
             array = array.detach().resolve_conj().resolve_neg()
             if array.dtype is torch.bfloat16:
                 return array.contiguous().view(torch.int16).numpy().view(bits)
@@ -54,6 +56,10 @@ class Kind:
             self.bf16 = array.dtype
             return array.view(bits)
         return array
+
+    @staticmethod
+    def _torch_room() -> Any:
+        return import_module("._torch", __package__)  # which needs that of gradients, and this
 
     def from_numpy(self, array: np.ndarray) -> Any:
         if self.torch is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from importlib import import_module
 from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -29,6 +30,10 @@ def _is_torch_sparse(item: Any) -> bool:
     if not _is_torch(item) or item.layout is sys.modules["torch"].strided:
         return False
     return str(item.layout) in ("torch.sparse_csr", "torch.sparse_csc", "torch.sparse_coo")
+
+
+def _of_torch() -> Any:
+    return import_module("._torch", __package__)
 
 
 def is_sparse(items: Any) -> bool:
@@ -101,12 +106,14 @@ class _Chain:
         return _is_scipy(item) or _is_torch_sparse(item)
 
     def _check_kinds(self, items: Sequence[Any]) -> None:
+        if self.torch:
+            _of_torch().expect_unseen("sparse factors")
         for item in items:
             if self.torch and not _is_torch(item):
                 raise TypeError(f"arrays: expected arrays of one library, got torch and {type(item).__name__}")
             if not self.torch:
                 continue
-            if item.requires_grad and sys.modules["torch"].is_grad_enabled():
+            if _of_torch().is_differentiated([item]):
                 raise TypeError("arrays: expected no gradients beside sparse factors: detach() them")
             if item.device.type != "cpu":
                 raise TypeError(f"arrays: expected sparse chains on the CPU, got {item.device}")

@@ -13,6 +13,7 @@ import torch
 
 from . import _structure
 from ._structure import Factor, Group
+from ._torch import expect_unseen
 
 
 class _Leaf(NamedTuple):
@@ -192,6 +193,7 @@ class _Structured(torch.autograd.Function):
 
 
 def multiply(items: Sequence[Any], objective: str, device: Optional[str]) -> torch.Tensor:
+    expect_unseen("factors with structure")
     tensors: List[torch.Tensor] = []
     nodes = _flatten(items, tensors)
     dtype = tensors[0].dtype

@@ -9,7 +9,7 @@ for few factors; many matrices are one function, whose gradients the library com
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import reduce, wraps
 from typing import Any, List, Optional, Sequence
 
 import torch
@@ -39,6 +39,47 @@ _exact = (torch.Tensor, torch.nn.Parameter)
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
 _is_any_autocast_enabled = getattr(torch._C, "_is_any_autocast_enabled", lambda: False)
 _has_exchange = "__dlpack_c_exchange_api__" in vars(torch.Tensor)
+
+
+def _is_seen() -> bool:
+    """Whether PyTorch must see every product, as its own: under torch.func, by a trace or a mode. C asks
+    the same of calls that it multiplies at once (modes.h)."""
+    return _transforms_active() or _mmchain.is_watched()
+
+
+def _has_level() -> bool:
+    """Whether tensors may have tangents."""
+    return getattr(forward_ad, "_current_level", -1) >= 0
+
+
+def is_differentiated(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether a derivative is wanted of some: a gradient, or in forward mode a tangent."""
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        return True
+    if not _has_level() or _transforms_active():
+        return False
+    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
+
+
+def expect_unseen(what: str) -> None:
+    """Raises a TypeError where PyTorch must see products that it has none of."""
+    if _is_seen():
+        raise TypeError(
+            f"arrays: expected no torch.func, trace or TorchDispatchMode with {what}, which is not PyTorch's"
+        )
+
+
+def _uncast(backward: Any) -> Any:
+    """A backward pass in the dtypes of the way forward, also where it is called under torch.autocast."""
+
+    @wraps(backward)
+    def call(ctx: Any, *gradients: torch.Tensor) -> Any:
+        if not _is_any_autocast_enabled():
+            return backward(ctx, *gradients)
+        with torch.autocast(gradients[0].device.type, enabled=False):
+            return backward(ctx, *gradients)
+
+    return call
 
 
 def _has_memory(tensor: torch.Tensor) -> bool:
@@ -114,10 +155,17 @@ class _Product(torch.autograd.Function):
         ctx: Any, a: torch.Tensor, b: torch.Tensor, options: _shapes.Options
     ) -> Any:
         ctx.save_for_backward(a, b)
+        ctx.save_for_forward(a, b)
         ctx.options = options
         return _direct(None, [a, b], None, options)
 
     @staticmethod
+    def jvp(ctx: Any, da: torch.Tensor, db: torch.Tensor, _: None) -> torch.Tensor:
+        a, b = ctx.saved_tensors
+        return _Product.apply(da, b, ctx.options) + _Product.apply(a, db, ctx.options)
+
+    @staticmethod
+    @_uncast
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         a, b = ctx.saved_tensors
         (gradient,) = gradients
@@ -164,6 +212,7 @@ class _Chain(torch.autograd.Function):
                 raise BufferError("arrays: expected tensors whose memory can be read")
 
     @staticmethod
+    @_uncast
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         (*matrices, memory), (_, dims, _, wanted, _) = ctx.saved_tensors, ctx.chain
         if torch.is_grad_enabled():  # gradients of gradients
@@ -241,7 +290,7 @@ def _by_us(tensors: List[torch.Tensor]) -> Any:
     shapes = [tensor.shape for tensor in tensors]
     if {shape[:-2] for shape in shapes} != {first.shape[:-2]} or min(map(len, shapes)) < 2:
         return None
-    if len(stack) > first.is_cuda or getattr(forward_ad, "_current_level", -1) >= 0:
+    if len(stack) > first.is_cuda or _has_level() or _is_seen():
         return None
     dims = [*(shape[-2] for shape in shapes), shapes[-1][-1]]
     if [shape[-1] for shape in shapes] != dims[1:] or max(dims) > _largest_by_us:
@@ -255,9 +304,9 @@ def _matrices_by_us(tensors: Sequence[torch.Tensor], dims: List[int]) -> Any:
     """The product of strided matrices of one dtype on one device that have these dims, as one
     function; None where PyTorch is at work that must see every product, or tangents are wanted."""
     first = tensors[0]
-    if _transforms_active() or _is_any_autocast_enabled() or _is_compiling():
+    if _is_seen() or _is_any_autocast_enabled() or _is_compiling():
         return None
-    if getattr(forward_ad, "_current_level", -1) >= 0 or any(map(torch.Tensor.is_neg, tensors)):
+    if _has_level() or any(map(torch.Tensor.is_neg, tensors)):
         return None
     if first.is_cuda and torch.cuda.is_current_stream_capturing():
         return None
@@ -435,10 +484,10 @@ def multiply(
     tensors = _shapes.once(lambda tensor: tensor.to(dtype), tensors)
     if out is not None:
         _check_out(out, chain, tensors[0], dtype)
-    gradients = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    gradients = is_differentiated(tensors)
     if gradients and out is not None:
         raise RuntimeError("out: expected None, as a factor requires a gradient")
-    plain = all(map(_has_memory, tensors)) and not _transforms_active()
+    plain = all(map(_has_memory, tensors)) and not _is_seen()
     if plain and (dtype in _names or (dtype in _integers and tensors[0].is_cuda)):
         if not gradients:
             return _direct(plan, tensors, out, options)
@@ -461,7 +510,8 @@ def multiply_integers(
     _one_device(tensors)
     names = [str(tensor.dtype).partition(".")[2] for tensor in tensors]
     dtype = getattr(torch, _shapes.integer_dtype(names, rule))
-    if not all(map(_has_memory, tensors)) or _transforms_active():
+    expect_unseen("checked or mod")
+    if not all(map(_has_memory, tensors)):
         raise TypeError("arrays: expected dense tensors with memory with checked or mod")
     if out is not None:
         _check_out(out, chain, tensors[0], dtype)
@@ -483,9 +533,10 @@ def _expect_plain(tensors: List[torch.Tensor], dtype: torch.dtype) -> None:
     """Raises where tensors are none of which products over semirings are computed: dense, without
     gradients, of real numbers or, but for running products on a GPU, of integers."""
     _one_device(tensors)
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+    expect_unseen("semiring")
+    if is_differentiated(tensors):
         raise ValueError("semiring: expected tensors that require no gradients with it")
-    if not all(map(_has_memory, tensors)) or _transforms_active():
+    if not all(map(_has_memory, tensors)):
         raise TypeError("arrays: expected dense tensors with memory with semiring")
     if dtype not in (torch.float32, torch.float64, *_integers):
         raise TypeError(f"arrays: expected float32, float64 or integers with semiring, got {dtype}")
@@ -554,6 +605,7 @@ class _States(torch.autograd.Function):
         return states
 
     @staticmethod
+    @_uncast
     def backward(ctx: Any, cotangent: torch.Tensor) -> Any:
         what = ctx.what
         saved = list(ctx.saved_tensors)
@@ -608,9 +660,9 @@ _most_rows, _most_elements = 32, 256
 def _has_own_gradients(what: Any, given: List[torch.Tensor], shapes: Any) -> bool:
     """Whether gradients are a recurrence of ours, which is no slower than PyTorch's."""
     rows, columns = shapes.out[-2:]
-    if not all(map(_has_memory, given)) or _transforms_active() or _is_compiling():
+    if not all(map(_has_memory, given)) or _is_seen() or _is_compiling():
         return False
-    if getattr(forward_ad, "_current_level", -1) >= 0 or what.device not in (None, "cpu"):
+    if _has_level() or what.device not in (None, "cpu"):
         return False
     fits = rows <= _most_rows and rows * columns <= _most_elements
     return shapes.out[-3] > 0 and (given[0].is_cpu or fits)
@@ -626,10 +678,11 @@ def running(
     if what.semiring:
         _expect_plain(given, dtype)
     if dtype in _integers and given[0].is_cpu and all(map(_has_memory, given)):
+        expect_unseen("running products of integers")
         return _of_integers(what, tensors, shapes, out)
     if dtype not in _names:
         raise TypeError(f"expected tensors of floating-point or complex elements, got {dtype}")
-    gradients = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given)
+    gradients = is_differentiated(given)
     if gradients and out is not None:
         raise RuntimeError("out: expected None, as a tensor requires a gradient")
     if out is not None and (out.dtype, out.device) != (dtype, given[0].device):
@@ -640,7 +693,7 @@ def running(
     ]
     if gradients and _has_own_gradients(what, given, shapes):
         return _States.apply(what, shapes, *inputs)
-    if gradients or _transforms_active() or not all(map(_has_memory, given)):
+    if gradients or _is_seen() or not all(map(_has_memory, given)):
         result = _running.by_products(
             what, inputs, _Names(given[0].device), lambda x, axis: x.flip(axis)
         )

@@ -7,6 +7,7 @@
 #include "glance.h"
 #include "gradients.h"
 #include "memory.h"
+#include "modes.h"
 #include "ranges.h"
 #include "scan.h"
 #include "sparse.h"
@@ -278,6 +279,8 @@ static PyMethodDef functions[] = {
     {"set_torch", mmcp_set_torch, METH_VARARGS,
      "set_torch(types, mm, matmul, multi_dot, is_grad_enabled, by_us, precision): PyTorch's own "
      "functions, for tensors of these types."},
+    {"is_watched", mmcp_watched, METH_NOARGS,
+     "Whether a TorchDispatchMode or a trace watches PyTorch's operations."},
     {"tensor_bytes", mmcp_tensor_bytes, METH_VARARGS,
      "tensor_bytes(tensor, address): the bytes of PyTorch's tensor at the address that it holds, "
      "or "

@@ -9,6 +9,7 @@
 
 #include "cache.h"
 #include "call.h"
+#include "modes.h"
 #include "torch.h"
 
 /* Multiplications below which keeping the GIL costs others less than a switch costs this thread. */
@@ -402,9 +403,10 @@ static int run_plan(mmcp_call *c, mmcp_plan *plan) {
 /* The last two may be left out. */
 enum { PLAN, ARRAYS, OUT, OBJECTIVE, DEVICE, PRECISION, STREAM, BF16, RULE, EXPONENTS, ARGUMENTS };
 
-/* A plan says itself what dtype its products have. */
-static int is_autocast(const mmcp_call *c, PyObject *plan) {
-  return plan == Py_None && c->views[0].exchange != NULL ? mmcp_view_is_autocast() : 0;
+/* Whether the call is PyTorch's room's, which asks too, and passes a rule where it is not. */
+static int is_torchs(const mmcp_call *c, PyObject *const *args) {
+  const bool asks = c->views[0].exchange != NULL && args[RULE] == NULL;
+  return asks ? mmcp_is_torchs(args[PLAN] != Py_None) : 0;
 }
 
 /* Reads the arithmetic: 0 for nothing, -1 for checked, less for the semiring of the number after
@@ -452,7 +454,7 @@ static int execute_by_torch(mmcp_call *c, PyObject *const *items, PyObject *cons
       args[BF16] == Py_True)
     return 0;
   /* PyTorch would have a plan's products in the dtype of torch.autocast. */
-  const int cast = args[PLAN] != Py_None ? mmcp_view_is_autocast() : 0;
+  const int cast = args[PLAN] != Py_None ? mmcp_is_autocast() : 0;
   if (cast != 0) return cast < 0 ? -1 : 0;
   const bool is_plain = args[PLAN] != Py_None ? is_usual_plan((const mmcp_plan *)args[PLAN])
                                               : is_usual(args) && (args[DEVICE] == Py_None ||
@@ -497,8 +499,8 @@ static int multiply_arrays(mmcp_call *c, PyObject *const *items, PyObject *const
   int done = c->is_chain ? mmcp_read_chain(c)
                          : mmcp_acquire_factors(c, items, bf16 ? MMCP_READ_BF16 : MMCP_READ_CONJ);
   if (done == 1) {
-    int cast = is_autocast(c, args[PLAN]);
-    done = cast < 0 ? -1 : !cast;
+    const int theirs = is_torchs(c, args);
+    done = theirs < 0 ? -1 : !theirs;
   }
   if (done == 1 && c->exponents != NULL && exponents->len != 8 * c->stack_count) {
     PyErr_Format(PyExc_ValueError, "exponents: expected room for %lld", (long long)c->stack_count);

@@ -1,11 +1,12 @@
 /* glance.c: see glance.h. */
 #include "glance.h"
 
-#include <dlfcn.h>
 #include <string.h>
 #ifdef __linux__
 #include <malloc.h>
 #endif
+
+#include "modes.h"
 
 enum { MOST_BYTES = 256, LINE_BYTES = 64 };
 
@@ -47,14 +48,6 @@ PyObject *mmcp_tensor_bytes(PyObject *module, PyObject *args) {
                                    (Py_ssize_t)(size < MOST_BYTES ? size : MOST_BYTES));
 }
 
-/* A function of a library that PyTorch has loaded, or NULL. */
-static void *function_of(const char *library, const char *name) {
-  void *loaded = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
-  void *function = loaded != NULL ? dlsym(loaded, name) : NULL;
-  if (loaded != NULL) dlclose(loaded);
-  return function;
-}
-
 PyObject *mmcp_set_glance(PyObject *module, PyObject *args) {
   PyObject *type, *plain, *wanting;
   Py_ssize_t first, end;
@@ -66,9 +59,9 @@ PyObject *mmcp_set_glance(PyObject *module, PyObject *args) {
   if (first < 0 || end <= first || end > MOST_BYTES || first % 8 != 0 || end % 8 != 0)
     return PyErr_Format(PyExc_ValueError, "set_glance: expected words, got bytes %zd to %zd", first,
                         end);
-  *(void **)&seen.data = function_of("libtorch_cpu.so", "aoti_torch_get_data_ptr");
-  *(void **)&seen.wants = function_of("libc10.so", "_ZNK3c1010TensorImpl13requires_gradEv");
-  void *device = function_of("libtorch_cpu.so", "aoti_torch_get_device_index");
+  *(void **)&seen.data = mmcp_torch_function("libtorch_cpu.so", "aoti_torch_get_data_ptr");
+  *(void **)&seen.wants = mmcp_torch_function("libc10.so", "_ZNK3c1010TensorImpl13requires_gradEv");
+  void *device = mmcp_torch_function("libtorch_cpu.so", "aoti_torch_get_device_index");
   *(void **)&seen.device = devices ? device : NULL;
   if (seen.data == NULL || seen.wants == NULL || device == NULL) Py_RETURN_FALSE;
   if (seen.wants(*handle_of(plain)) || !seen.wants(*handle_of(wanting))) Py_RETURN_FALSE;

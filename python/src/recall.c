@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "glance.h"
+#include "modes.h"
 
 /* ---- what is kept --------------------------------------------------------------------------- */
 
@@ -262,9 +263,9 @@ static int are_as_they_were(kept *call, const mmcp_asked *x) {
     are = is_as_it_was(call, &call->tensors[i], x->tensors[i]);
   }
   if (are == 1 && x->out != NULL) are = is_as_it_was(call, &call->tensors[x->count], x->out);
-  if (are == 1 && x->plan == NULL) {
-    const int cast = mmcp_view_is_autocast();
-    are = cast < 0 ? -1 : !cast;
+  if (are == 1) {
+    const int theirs = mmcp_is_torchs(x->plan != NULL);
+    are = theirs < 0 ? -1 : !theirs;
   }
   return are;
 }

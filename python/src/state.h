@@ -13,6 +13,10 @@ static inline PyObject *Py_NewRef(PyObject *object) {
   Py_INCREF(object);
   return object;
 }
+static inline PyObject *Py_XNewRef(PyObject *object) {
+  Py_XINCREF(object);
+  return object;
+}
 #endif
 
 enum { MMCP_DTYPES = MMC_BOOL + 1 };

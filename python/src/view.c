@@ -45,8 +45,15 @@ static bool integer_of_format(char letter, Py_ssize_t size, mmc_dtype *out) {
   return false;
 }
 
-/* The buffer protocol's formats, native and aligned. */
+/* Whether a sign says no more than that elements have this machine's byte order. */
+static bool is_of_this_order(char sign) {
+  const uint16_t one = 1;
+  return sign == '=' || sign == '@' || sign == (*(const char *)&one == 1 ? '<' : '>');
+}
+
+/* The buffer protocol's formats in this machine's byte order, which they may say. */
 static bool dtype_of_format(const char *format, Py_ssize_t size, bool bf16, mmc_dtype *out) {
+  if (format != NULL && is_of_this_order(format[0])) format++;
   if (format == NULL || format[0] == '\0') return false;
   bool is_complex = format[0] == 'Z';
   char real = format[is_complex];
@@ -337,20 +344,6 @@ static const dl_exchange *find_exchange(PyTypeObject *type) {
     exchange = exchange->previous;
   if (exchange == NULL || exchange->version.major != DL_VERSION_MAJOR) return NULL;
   return exchange->borrow != NULL && exchange->allocate != NULL ? exchange : NULL;
-}
-
-int mmcp_view_is_autocast(void) {
-  static PyObject *asks;
-  if (asks == NULL) {
-    PyObject *torch = PyImport_ImportModule("torch._C");
-    asks = torch != NULL ? PyObject_GetAttrString(torch, "_is_any_autocast_enabled") : NULL;
-    Py_XDECREF(torch);
-    if (asks == NULL) {
-      PyErr_Clear();
-      asks = Py_NewRef(Py_None);
-    }
-  }
-  return asks != Py_None ? is_true(PyObject_CallNoArgs(asks)) : 0;
 }
 
 /* An attribute of a type, when it is a descriptor of this kind; a borrowed reference, as the type

@@ -72,10 +72,6 @@ const dl_exchange *mmcp_exchange_of(PyObject *object);
 int mmcp_requires_grad(PyObject *object);
 int mmcp_is_plain(PyObject *object, mmc_dtype dtype, bool is_conj);
 
-/* Whether torch.autocast may have products in other dtypes, which PyTorch's room sees to; -1 with
- * an exception set. */
-int mmcp_view_is_autocast(void);
-
 /* The stride of a dimension in bytes. */
 int64_t mmcp_view_stride(const mmcp_view *view, int dimension);
 

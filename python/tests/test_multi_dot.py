@@ -3,6 +3,7 @@
 import inspect
 import pickle
 import pydoc
+import sys
 import warnings
 from functools import reduce
 
@@ -137,6 +138,12 @@ def unaligned(array):
     return view
 
 
+def as_said(array):
+    """The array with a dtype that says its byte order, which is this machine's, as byteswap() and ctypes
+    leave it."""
+    return array.astype(array.dtype.newbyteorder("<" if sys.byteorder == "little" else ">"))
+
+
 LAYOUTS = {
     "C": (np.ascontiguousarray, True),
     "F": (np.asfortranarray, True),
@@ -146,6 +153,7 @@ LAYOUTS = {
     "rows backwards": (lambda a: a[::-1].copy()[::-1], True),
     "columns backwards": (lambda a: a[:, ::-1].copy()[:, ::-1], True),
     "byte order": (lambda a: a.astype(a.dtype.newbyteorder()), False),
+    "byte order that is said": (lambda a: as_said(a), True),
     "unaligned": (unaligned, False),
 }
 
@@ -163,6 +171,26 @@ def test_layouts(rng, layout, dtype):
     assert_close(result, plain)
     for a, b in zip(arrays, before):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_byte_order_that_is_said_changes_nothing(rng):
+    plain = rng.random((3, 3)) + np.eye(3)
+    said, stack = as_said(plain), as_said(np.stack([plain] * 4))
+    assert mmchain.plan([said, plain]).chain == mmchain.plan([plain, plain.copy()]).chain
+    for call in (
+        lambda a, s: mmchain.plan("f64:3x3x3").execute([a, a]),
+        lambda a, s: mmchain.multi_dot(s),
+        lambda a, s: mmchain.scan(s),
+        lambda a, s: mmchain.recurrence(s, a),
+        lambda a, s: mmchain.Ranges(s).product(),
+        lambda a, s: mmchain.gradients([a, a], a)[0],
+        lambda a, s: mmchain.multi_dot([mmchain.inv(a), a]),
+        lambda a, s: mmchain.multi_dot([a, a], semiring="max-plus"),
+        lambda a, s: mmchain.multi_dot([a, a], scaled=True)[0],
+        lambda a, s: mmchain.multi_dot([as_said(a.astype(int))] * 2, mod=7),
+        lambda a, s: mmchain.multi_dot([a, a], out=as_said(np.empty((3, 3)))),
+    ):
+        np.testing.assert_array_equal(call(said, stack), call(plain, np.stack([plain] * 4)))
 
 
 def test_strided_vectors_are_not_copied(rng):
