@@ -159,15 +159,29 @@ static void print_bench_json(cli_call *call, const cli_contest *b, const cli_sui
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+/* Checks that a chain can be measured. */
+static int check_chain(cli_call *call, const mmc_chain *chain) {
+  const mmc_semiring semiring = mmc_chain_semiring(chain);
+  const int64_t n = mmc_chain_length(chain);
+  if (n >= 2 && semiring == MMC_PLUS_TIMES) return CLI_DONE;
+  char *text = cli_chain_text(chain);
+  if (text == NULL) return cli_fail_memory(call, "the chain's text takes", 8 * (double)n);
+  int result =
+      n < 2 ? cli_fail(call, CLI_BAD, "%s: expected a chain of two factors at least", text)
+            : cli_fail(call, CLI_BAD,
+                       "%s: expected sums and products, of which times are predicted, got %s", text,
+                       mmc_semiring_name(semiring));
+  free(text);
+  return result;
+}
+
 static int bench_chain(cli_call *call, cli_contest *b, const cli_suite_entry *entry, bool json) {
   const mmc_chain *chain = entry->chain;
   int64_t n = mmc_chain_length(chain);
   char *text = cli_chain_text(chain);
   if (text == NULL) return cli_fail_memory(call, "the chain's text takes", 8 * (double)n);
   cli_measurement all[CLI_METHODS] = {0};
-  int result = CLI_DONE;
-  if (n < 2) result = cli_fail(call, CLI_BAD, "%s: expected a chain of two factors at least", text);
-  if (result == CLI_DONE) result = cli_contest_run(call, b, chain, all);
+  int result = cli_contest_run(call, b, chain, all);
   if (result == CLI_DONE) {
     (json ? print_bench_json : print_bench_text)(call, b, entry, text, all);
     /* Flushed, so that what was measured is not lost when the rest is interrupted. */
@@ -276,6 +290,8 @@ static int run(cli_call *call, int argc, char **argv) {
   if (result == CLI_DONE && suite.count == 0)
     result =
         cli_fail(call, CLI_BAD, "expected chains, as in 10x30x5x60, or --suite FILE with some");
+  for (int i = 0; i < suite.count && result == CLI_DONE; i++)
+    result = check_chain(call, suite.entries[i].chain);
   for (int i = 0; i < suite.count && result == CLI_DONE && call->out.error == 0; i++) {
     result = bench_chain(call, &b, &suite.entries[i], json);
     if (result == CLI_DONE && i == 0) tell_what_is_slow(call, b.plan_options.device);

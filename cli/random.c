@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "half.h"
+#include "kinds_fill.h"
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
@@ -143,23 +144,6 @@ mmc_matrix cli_stored_factor(const mmc_chain *chain, int64_t i) {
       .rows = dims[turned ? i + 1 : i], .cols = dims[turned ? i : i + 1], .layout = MMC_ROW_MAJOR};
 }
 
-/* Adds so much to the diagonals of square matrices that they are definite: the other elements have
- * a symmetric part whose eigenvalues are some 2 at most. */
-static void make_definite(mmc_dtype dtype, int64_t batch, int64_t side, void *data) {
-  const double by = 8;
-  for (int64_t at = 0; at < batch * side; at++) {
-    const int64_t i = at * side + at % side;
-    if (dtype == MMC_F32)
-      ((float *)data)[i] += (float)by;
-    else if (dtype == MMC_F64)
-      ((double *)data)[i] += by;
-    else if (dtype == MMC_C64)
-      ((float *)data)[2 * i] += (float)by;
-    else if (dtype == MMC_C128)
-      ((double *)data)[2 * i] += by;
-  }
-}
-
 void cli_random_fill_factor(const mmc_chain *chain, int64_t i, uint64_t seed, void *data,
                             mmc_progress_fn progress, void *user) {
   enum { PART = 1 << 24 }; /* elements; even, as numbers come in pairs */
@@ -176,8 +160,7 @@ void cli_random_fill_factor(const mmc_chain *chain, int64_t i, uint64_t seed, vo
       cli_random_fill(&random, dtype, part, 1 / sqrt((double)dims[i + 1]), to);
     if (progress != NULL && progress(user, (double)(begin + part) / (double)count) != 0) return;
   }
-  if ((mmc_chain_traits(chain, i) & MMC_POSITIVE_DEFINITE) != 0)
-    make_definite(dtype, cli_factor_count(chain, i), dims[i], data);
+  cli_kinds_fill(chain, i, &random, data);
 }
 
 int64_t cli_factor_count(const mmc_chain *chain, int64_t i) {

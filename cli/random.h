@@ -32,9 +32,9 @@ void cli_random_fill(cli_random *random, mmc_dtype dtype, size_t count, double s
  * dims[i+1] after its op, row by row, with normal numbers times 1/sqrt(dims[i+1]), which keeps the
  * product of a long chain near 1. Integers are any of the dtype, or residues of the chain's
  * modulus; those of a checked chain are so small that no element of the product exceeds the dtype,
- * but for 0, 1 and -1 where there are none smaller. Floating-point factors that are said to be
- * positive definite have 8 more on their diagonals, so that either half of them is. progress,
- * unless it is NULL, is told how far that is; when it stops, the rest is left as it was. */
+ * but for 0, 1 and -1 where there are none smaller. Factors of which more is said are of that kind
+ * (kinds_fill.h). progress, unless it is NULL, is told how far that is; when it stops, the rest is
+ * left as it was. */
 void cli_random_fill_factor(const mmc_chain *chain, int64_t i, uint64_t seed, void *data,
                             mmc_progress_fn progress, void *user);
 

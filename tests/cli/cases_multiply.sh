@@ -298,6 +298,8 @@ check bench_nothing 2 bench
 check bench_one_factor 2 bench 10x30
 check bench_bad_chain 2 bench $clrs 10xx30
 check bench_bad_seconds 2 bench $clrs --seconds soon
+check bench_semiring 2 bench f32~max-plus:10x10x10
+check bench_second_wrong 2 bench 3x4x5 4x5 --seconds 0
 check bench_too_large 1 bench 3000000000x3000000000x5
 check bench_no_suite 2 bench --suite missing.txt
 printf '# two chains\nclrs: 30 35 15 5 10 20 25 # 15125\n\nf32:4x5x6x7\n' >suite

@@ -114,3 +114,15 @@ for dtype in f32 c128; do
   holds bench_definite_$dtype run bench "$dtype:40x40x40x3:spd.inv,N,N" --seconds 0 --on blas
 done
 holds report_definite run report f64:40x40x3:spd.inv,N --measure --seconds 0 -o definite.html
+
+# What is generated is what the chain says of it, and can be solved with.
+for dtype in f32 f64 c64 c128; do
+  for kind in lower upper.unit diagonal symmetric hermitian spd 'spd.banded(1,2)' 'banded(2,1)' orthogonal permutation identity symmetric.hermitian; do
+    name=$dtype.${kind//[^a-z.0-9]/_}
+    holds generate_$name run generate "$dtype:6x6x6@2:$kind,N" -o $name
+    holds multiply_generated_$name run multiply "$name/A1.npy:${kind//./:}:inv" $name/A2.npy -o R.npy --check
+  done
+done
+run generate 'f64:3x2x2:zero,diagonal.unit' -o zeros >said/generated
+says generate_zero zeros/A1.npy "f8 (3, 2) 0 0 0 0 0 0"
+says generate_unit zeros/A2.npy "f8 (2, 2) 1 0 0 1"
