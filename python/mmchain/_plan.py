@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import operator
 import os
 import sys
@@ -296,13 +297,18 @@ def chain_of_any(
         return chain, None, False, None
     if getattr(chain, "ndim", 0) > 2:
         return _chain_of(chain, dtype)
-    items = chain if isinstance(chain, list) else list(chain)
+    try:
+        if isinstance(chain, (bytes, bytearray)):
+            raise TypeError
+        items = chain if isinstance(chain, list) else list(chain)
+    except TypeError:
+        raise _no_chain([chain]) from None
     # What most chains are given by is found out first: the rest takes microseconds to ask for.
     if len(set(map(type, items))) == 1:
         kind = type(items[0])
         if kind is int or kind is tuple:
             name = "f64" if dtype is None else dtype_name(dtype)
-            return (name, _dims_of(items, least)), None, False, None
+            return _named(name, items, least), None, False, None
         if len(items) >= least and _are_dense(items, kind):
             return _chain_of(items, dtype)
     from ._sparse import is_sparse  # it needs this module
@@ -312,11 +318,14 @@ def chain_of_any(
     if any(type(item).__module__ == "mmchain._structure" for item in items):
         from ._structure import chain_text as structured_text  # it needs this module
 
-        return structured_text(items), None, False, None
-    if len(items) >= least and hasattr(items[0], "shape") and not _is_size(items[0]):
+        return structured_text(items, None if dtype is None else dtype_name(dtype)), None, False, None
+    are_arrays = [hasattr(item, "shape") and not _is_size(item) for item in items]
+    if len(items) >= least and all(are_arrays):
         return _chain_of(items, dtype)
+    if any(are_arrays):
+        raise _no_chain(items)
     name = dtype_name("float64" if dtype is None else dtype)
-    return (name, _dims_of(items, least)), None, False, None
+    return _named(name, items, least), None, False, None
 
 
 def _are_dense(items: List[Any], kind: type) -> bool:
@@ -338,23 +347,36 @@ def chain_text(
     return found if isinstance(found, str) else f"{found[0]}:{'x'.join(map(str, found[1]))}", device
 
 
-def _dims_of(items: List[Any], least: int) -> List[int]:
-    """The dims, given as they are or by the shapes of the factors."""
+def _no_chain(items: Sequence[Any]) -> TypeError:
+    kinds = ", ".join(sorted({type(item).__name__ for item in items}))
+    return TypeError(f"chain: expected a str, arrays, shapes or dims, as [10, 30, 5, 60], got {kinds}")
+
+
+def _named(name: str, items: List[Any], least: int) -> Union[str, Tuple[str, List[int]]]:
+    """A dtype and the dims of dims or shapes; as text where these are stacks of matrices."""
+    dims, batch = _dims_of(items, least)
+    return (name, dims) if batch == 1 else f"{name}:{'x'.join(map(str, dims))}@{batch}"
+
+
+def _dims_of(items: List[Any], least: int) -> Tuple[List[int], int]:
+    """The dims, given as they are or by the shapes of the factors, and how many chains there are."""
     exact = set(map(type, items)) == {int}
     if items and (exact or all(map(_is_size, items))):
         if len(items) <= least:
             raise ValueError(f"chain: expected at least {least + 1} dims, got {len(items)}")
-        return items if exact else [operator.index(item) for item in items]
+        return (items if exact else [operator.index(item) for item in items]), 1
     try:
-        if any(isinstance(item, str) for item in items):
+        if any(isinstance(item, (str, bytes)) for item in items):
             raise TypeError
         shapes = list(map(tuple, items))
     except TypeError:
-        kinds = ", ".join(sorted({type(item).__name__ for item in items}))
-        raise TypeError(
-            f"chain: expected a str, arrays, shapes or dims, as [10, 30, 5, 60], got {kinds}"
-        ) from None
-    return _shapes.check(shapes, least).dims
+        raise _no_chain(items) from None
+    try:
+        shapes = [tuple(map(operator.index, shape)) for shape in shapes]
+    except TypeError:
+        raise TypeError(f"chain: expected shapes of whole numbers, got {shapes!r:.60}") from None
+    chain = _shapes.check(shapes, least)
+    return chain.dims, math.prod(chain.stack)
 
 
 def _is_size(item: Any) -> bool:

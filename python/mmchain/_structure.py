@@ -373,11 +373,19 @@ def _key(array: Any) -> Tuple[Any, ...]:
     return array.__array_interface__["data"][0], array.shape, array.strides
 
 
+def _same_of(text: str, count: int) -> List[int]:
+    """The numbers of the first factors that a chain's text says others to be the same as."""
+    same = text.partition("=")[2]
+    numbers = [int(number) for number in same.split(",")] if same else []
+    return numbers if len(numbers) == count else list(range(1, count + 1))
+
+
 class _Chain:
     """The text of a chain, and the arrays that a plan for it executes: what each op makes of them."""
 
-    def __init__(self, items: Sequence[Any]):
+    def __init__(self, items: Sequence[Any], planned: Optional[str] = None):
         flat = [*_flat(items)]
+        self._planned = None if planned is None else _same_of(planned, len(flat))
         arrays = [x.factor.array if isinstance(x.factor, Factor) else x.factor for x in flat]
         self.dtype = self._find_dtype(arrays)
         if self.dtype.char not in _direct:
@@ -402,6 +410,10 @@ class _Chain:
     def _key(self, array: Any) -> Tuple[Any, ...]:
         return _key(array)
 
+    def _place(self, array: Any, number: int) -> Tuple[Any, ...]:
+        """Where a factor lies. Arrays of which a plan does not say that they are the same are not."""
+        return (*self._key(array), None if self._planned is None else self._planned[number])
+
     def _readable(self, array: Any) -> Any:
         array = array.astype(np.dtype(self.dtype.char), copy=False)
         if type(array) is not np.ndarray:
@@ -418,10 +430,10 @@ class _Chain:
         else:
             factor = item.factor
             words, op = list(factor.words), factor.op
-            turned = self._key(array.T)
-            if turned in self._stored and self._key(array) not in self._stored and op in "NT" and not words:
-                array, op = array.T, "T" if op == "N" else "N"
-            first = self._stored.setdefault(self._key(array), number)
+            turned, lies = self._place(array.T, number), self._place(array, number)
+            if turned in self._stored and lies not in self._stored and op in "NT" and not words:
+                array, op, lies = array.T, "T" if op == "N" else "N", turned
+            first = self._stored.setdefault(lies, number)
             if first not in self._made:
                 self._made[first] = self._readable(array)
             view = self._made[first] if op == "N" else self._made[first].T
@@ -450,11 +462,14 @@ class _Chain:
         return f"{dtype_name(self.dtype)}:{'x'.join(map(str, self.dims))}:{','.join(self._words)}{same}"
 
 
-def chain_text(items: Sequence[Any]) -> str:
+def chain_text(items: Sequence[Any], dtype: Optional[str] = None) -> str:
+    """The text of the chain, of a dtype that is given or that of the arrays."""
     items = splice(items)
     if any(map(_is_on_device, arrays_of(items))):
-        return str(_of_device().text(items))
-    return _Chain(_of_torch().numpy_items(items) if _has_torch(items) else items).text
+        text = str(_of_device().text(items))
+    else:
+        text = _Chain(_of_torch().numpy_items(items) if _has_torch(items) else items).text
+    return text if dtype is None else dtype + text[text.index(":") :]
 
 
 def arrays_of(items: Sequence[Any]) -> Iterator[Any]:
@@ -582,7 +597,7 @@ def execute(plan: Plan, items: Sequence[Any], out: Any) -> Any:
     """The product of factors with structure by a plan that was made for their like."""
     if any(_is_torch(array) or _is_cupy(array) for array in arrays_of(items)):
         raise TypeError("arrays: expected NumPy arrays where a plan's factors have structure")
-    chain = _Chain(items)
+    chain = _Chain(splice(items), plan.chain)
     said = _plan(chain.text, plan._arguments[1], plan._arguments[2]).chain
     if said != plan.chain:
         raise ValueError(f"arrays: expected factors as in {plan.chain}, got {said}")

@@ -575,3 +575,26 @@ def test_tolerance(tmp_path):
         mmchain.multi_dot(arrays, tolerance=1e-3, semiring="max-plus")
     with pytest.raises(RuntimeError, match="tolerance: expected"):
         mmchain.plan("9x9x9:inv,N", tolerance=1e-3)
+
+
+@pytest.mark.parametrize("chain", [[(10, 3, 4), (10, 4, 5)], [(10, 3, 4), (1, 4, 5)], [(2, 5, 3, 4), (5, 4, 5)]])
+def test_stacks_by_their_shapes(chain):
+    assert mmchain.plan(chain).chain == "f64:3x4x5@10"
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        [(3.9, 4), (4, 5)],
+        [("3", 4), (4, 5)],
+        [3.0, 4, 5],
+        b"f64:3x3x3",
+        None,
+        5,
+        [np.ones((3, 3)), (3, 3)],
+        [(3, 3), np.ones((3, 3))],
+    ],
+)
+def test_what_is_no_chain(chain):
+    with pytest.raises(TypeError, match="^chain: expected "):
+        mmchain.plan(chain)

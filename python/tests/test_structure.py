@@ -344,3 +344,24 @@ def test_plans_of_nothing_but_transposed_factors_come_back(tmp_path, dtype):
         plan.save(tmp_path / "p.json")
         for again in (plan, mmchain.load_plan(tmp_path / "p.json"), pickle.loads(pickle.dumps(plan))):
             np.testing.assert_allclose(again.execute(items), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_plans_of_low_rank(rng):
+    u, v, x = rng.random((5, 2)), rng.random((2, 5)), rng.random(5)
+    factors = [mmchain.low_rank(u, v), x]
+    np.testing.assert_allclose(mmchain.plan(factors).execute(factors), u @ v @ x)
+
+
+def test_plans_take_arrays_that_happen_to_be_the_same(rng):
+    a, b = np.tril(rng.random((3, 3))) + np.eye(3), rng.random((3, 3))
+    plan = mmchain.plan([mmchain.lower(a), b, a])
+    assert plan.chain.endswith("=1,2,1")
+    np.testing.assert_allclose(plan.execute([mmchain.lower(a), a, a]), a @ a @ a)
+    np.testing.assert_allclose(plan.execute([mmchain.lower(a), a.T, a]), a @ a.T @ a)
+    with pytest.raises(ValueError, match="^arrays: expected factors as in "):
+        plan.execute([mmchain.lower(a), b, b])
+
+
+def test_plans_of_a_dtype():
+    a = np.eye(3)
+    assert mmchain.plan([mmchain.lower(a), a], dtype="f4").chain == "f32:3x3x3:lower,N=1,1"
