@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
+import re
 import sys
+from functools import reduce
 from importlib import import_module
 from typing import Any, List, Optional, Sequence, Tuple
 
@@ -65,6 +68,7 @@ class _Chain:
         self._words = [self._words_of(item) for item in items]
         self._check_kinds(plain)
         arrays = [item if self._is_sparse(item) else self._dense(item) for item in plain]
+        self.given = arrays
         self.dense = not all(self._is_sparse(item) for item in plain)
         self.dtype = self._dtype(arrays)
         self.stack = np.broadcast_shapes(*(a.shape[:-2] for a in arrays if isinstance(a, np.ndarray)))
@@ -127,6 +131,12 @@ class _Chain:
     def _dtype(self, arrays: Sequence[Any]) -> Any:
         dtypes = [self._dtype_of(array) for array in arrays]
         dtype = np.result_type(*dtypes)
+        inverts = any("inv" in words for words in self._words)
+        self.integers = dtype.kind in "biu" and not inverts
+        if self.integers and self.torch:
+            raise TypeError(
+                f"arrays: expected floating-point or complex elements beside sparse tensors, got {dtype}"
+            )
         if dtype.char in "fdFD":
             return dtype
         if dtype.kind not in "biuf" or dtype.itemsize > 8:
@@ -220,12 +230,7 @@ def _multiply_to_dense(chain: _Chain, out: Any, objective: str, device: Optional
     result = _squeezed(chain, result)
     if chain.torch:
         result = sys.modules["torch"].as_tensor(result)
-    if out is None:
-        return result
-    if tuple(out.shape) != tuple(result.shape) or out.dtype != result.dtype:
-        raise ValueError(f"out: expected {result.dtype} of shape {tuple(result.shape)}")
-    out[...] = result
-    return out
+    return result if out is None else _filled(out, result)
 
 
 def _multiply_to_sparse(chain: _Chain, objective: str, device: Optional[str]) -> Any:
@@ -244,12 +249,49 @@ def _multiply_to_sparse(chain: _Chain, objective: str, device: Optional[str]) ->
     return result
 
 
+def _multiply_integers(chain: _Chain, arrays: Any, out: Any, objective: str, device: Optional[str]) -> Any:
+    """The product of integers or bool by SciPy's own products, in the planned order."""
+    if chain.stack:
+        raise TypeError("arrays: expected no stacks of integers beside sparse factors")
+    text = _call(chain, objective, device, None, True)
+    result = _by_scipy(next(line for line in text.splitlines() if line.startswith("order ")), chain.given)
+    result = result.tocsr() if _is_scipy(result) else result
+    if out is None:
+        return result
+    if _is_scipy(result):
+        raise ValueError("out: expected none where all factors are sparse")
+    return _filled(out, result)
+
+
+def _by_scipy(order: str, factors: Sequence[Any]) -> Any:
+    """The product in an order like ((A1 A2) A3)."""
+    open_ones: List[List[Any]] = [[]]
+    for token in re.findall(r"[()]|A\d+", order):
+        if token == "(":
+            open_ones.append([])
+        elif token == ")":
+            product = reduce(operator.matmul, open_ones.pop())
+            open_ones[-1].append(product)
+        else:
+            open_ones[-1].append(factors[int(token[1:]) - 1])
+    return open_ones[0][0]
+
+
+def _filled(out: Any, result: Any) -> Any:
+    if getattr(out, "shape", None) != result.shape or getattr(out, "dtype", None) != result.dtype:
+        raise ValueError(f"out: expected an array of {result.dtype} of shape {tuple(result.shape)}")
+    out[...] = result
+    return out
+
+
 def multiply(arrays: Any, out: Any, objective: str, device: Optional[str]) -> Any:
     """The product where factors are sparse; else None."""
     arrays = splice(arrays)
     if not is_sparse(arrays):
         return None
     chain = _Chain(arrays)
+    if chain.integers:
+        return _multiply_integers(chain, arrays, out, objective, device)
     if chain.dense:
         return _multiply_to_dense(chain, out, objective, device)
     if out is not None:

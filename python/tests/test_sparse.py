@@ -60,7 +60,7 @@ def test_kinds_of_results():
     out = np.empty((30, 2))
     assert mmchain.multi_dot([s, np.ones((40, 2))], out=out) is out
     np.testing.assert_allclose(out, s @ np.ones((40, 2)))
-    assert mmchain.multi_dot([s.astype(int), s.T]).dtype == np.float64
+    assert mmchain.multi_dot([s.astype(int), s.T]).dtype == np.float64  # as NumPy promotes them
 
 
 def test_what_is_wrong():
@@ -180,3 +180,32 @@ def test_stacks_beside_sparse_factors():
     assert mmchain.multi_dot([s, x[:0]]).shape == (0, 1, 7, 3)
     with pytest.raises(ValueError):
         mmchain.multi_dot([s, rng.random((2, 9, 3)), rng.random((3, 3, 4))])
+
+
+def test_integers_keep_their_bits():
+    large = np.array([[2**53 + 1, 0, 3], [0, 1, 0]])
+    dense = np.arange(9).reshape(3, 3)
+    for kind in (sp.csr_array, sp.csc_matrix, sp.coo_array):
+        s, vector = kind(large), np.arange(3)
+        for factors in ([s, dense], [s, dense, vector], [vector, s.T, s], [s.T, s], [s, s.T, s, dense]):
+            plain = [f.toarray() if sp.issparse(f) else f for f in factors]
+            result = mmchain.multi_dot(factors)
+            assert sp.issparse(result) == all(map(sp.issparse, factors))
+            assert result.dtype == np.int64
+            result = result.toarray() if sp.issparse(result) else result
+            np.testing.assert_array_equal(result, np.linalg.multi_dot(plain))
+    out = np.empty((2, 3), int)
+    assert mmchain.multi_dot([s, dense], out=out) is out
+    np.testing.assert_array_equal(out, large @ dense)
+    assert mmchain.multi_dot([s.astype(bool), dense.astype(bool)]).dtype == bool
+    with pytest.raises(TypeError, match="stacks of integers"):
+        mmchain.multi_dot([s, np.ones((4, 3, 3), int)])
+    with pytest.raises(ValueError, match="^out: "):
+        mmchain.multi_dot([s, dense], out=[1])
+
+
+def test_integers_of_tensors_are_refused():
+    torch = pytest.importorskip("torch")
+    s = torch.eye(3, dtype=torch.int64).to_sparse_csr()
+    with pytest.raises(TypeError, match="floating-point"):
+        mmchain.multi_dot([s, s])
