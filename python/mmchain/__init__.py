@@ -184,7 +184,7 @@ def multi_dot(
     out : array, optional
         For the result: of its kind, shape and dtype, and C-contiguous where NumPy's.
     objective : str
-        What the plan makes least: "time", "energy" or "flops".
+        What the plan makes least: "time", "energy", "flops" or "traffic".
     device : str, optional
         "cpu", "blas", "ref", "cuda" or "cuda:i"; None is where the arrays are. "cuda:all" and "cuda:0,1"
         are several GPUs, for NumPy arrays and for those on the first of them.
@@ -242,7 +242,9 @@ def multi_dot(
             raise ValueError("semiring, scaled: expected no checked, no mod and no tolerance with them")
         return _multiply_otherwise(arrays, out, objective, device, precision, semiring, scaled)
     if checked or mod is not None:
-        return _multiply_integers(arrays, out, objective, device, checked, mod)
+        if tolerance is not None:
+            raise ValueError("tolerance: expected None with checked or mod, which are exact")
+        return _multiply_integers(arrays, out, objective, device, precision, checked, mod)
     arithmetic = precision if tolerance is None else _within(tolerance, precision)
     result = _execute(None, arrays, out, objective, device, arithmetic, None, False)
     if result is not NotImplemented:

@@ -19,6 +19,17 @@ def _random(shape: Sequence[int], dtype: np.dtype, rng: np.random.Generator) -> 
     return values.astype(dtype)
 
 
+def _random_factors(factors: Sequence[Any], dtype: np.dtype, rng: np.random.Generator) -> List[np.ndarray]:
+    """Matrices, or stacks of them, of which those are one that a plan says to be the same."""
+    if not all(is_plain for *_, is_plain in factors):
+        raise TypeError("chain: expected no factors with structure, as matrices are random")
+    arrays: List[np.ndarray] = []
+    for number, (count, rows, columns, same, _) in enumerate(factors):
+        shape = (rows, columns) if count == 1 else (count, rows, columns)
+        arrays.append(_random(shape, dtype, rng) if same == number else arrays[same])
+    return arrays
+
+
 def _samples(calls: Dict[str, Callable[[], Any]], seconds: float) -> Dict[str, List[float]]:
     """Seconds of each call, taken in turns until the time is up, and at least three times."""
     samples: Dict[str, List[float]] = {name: [] for name in calls}
@@ -45,14 +56,11 @@ def bench(
 
     made = plan(chain, **options)
     names = {"f16": "e", "f32": "f", "f64": "d", "c64": "F", "c128": "D"}
-    name, _, text = made.chain.partition(":")
+    name = made.chain.partition(":")[0]
     if name not in names:
-        raise TypeError(f"dtype: expected one that NumPy has, got {name}")
-    text, _, batch = text.partition("@")
-    dims = [int(p) for p in text.split("x")]
-    stack = (int(batch),) if batch else ()
-    rng = np.random.default_rng(seed)
-    arrays = [_random(stack + shape, np.dtype(names[name]), rng) for shape in zip(dims, dims[1:])]
+        raise TypeError(f"dtype: expected one of {', '.join(names)}, got {name}")
+    arrays = _random_factors(made._factors, np.dtype(names[name]), np.random.default_rng(seed))
+    stack = any(array.ndim > 2 for array in arrays)
     if len(arrays) < 2:
         raise ValueError("chain: expected at least two factors")
     known = {key: options[key] for key in ("objective", "device", "precision") if key in options}

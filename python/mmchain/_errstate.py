@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from typing import Any, Dict
 
@@ -9,6 +11,18 @@ import numpy as np
 
 _messages = {"invalid": "invalid value", "over": "overflow", "divide": "divide by zero"}
 _bits = {"divide": 1, "over": 2, "invalid": 8}  # as NumPy numbers them for numpy.seterrcall
+
+
+_here = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def _level_of_caller() -> int:
+    """How many frames above `report` the first is that is none of this package's: calls of C's own have no
+    frame, others several."""
+    level, frame = 2, sys._getframe(2)
+    while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(_here):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def report(kind: str, result: Any) -> None:
@@ -26,7 +40,7 @@ def report(kind: str, result: Any) -> None:
     if mode == "raise":
         raise FloatingPointError(message)
     if mode == "warn":
-        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        warnings.warn(message, RuntimeWarning, stacklevel=_level_of_caller())
     elif mode == "print":
         print(f"Warning: {message}")
         return

@@ -42,6 +42,8 @@ def multiply(
     precision: str,
 ) -> Any:
     """multi_dot, or the product by a plan, of any arrays."""
+    if plan is None:
+        _shapes.check_options(objective, device, precision)
     by_own = _shapes.is_reproducible(precision)
     if plan is None and out is None and not by_own and type(arrays) is list and arrays:
         shortcut = shortcuts.get(type(arrays[0]))
@@ -62,6 +64,8 @@ def multiply(
             return result
     elif _structure().is_structured(arrays):
         return _structure().execute(plan, arrays, out)
+    else:
+        expect_dense(arrays, "plans")
     arrays = factors_of(arrays)
     return room_of(arrays).multiply(plan, arrays, out, objective, device, precision)
 
@@ -84,16 +88,32 @@ def _sparse(arrays: Any, out: Any, objective: str, device: Optional[str], precis
 def _structured(arrays: Any, out: Any, objective: str, device: Optional[str], precision: str) -> Any:
     room = _structure()
     if not _shapes.is_reproducible(precision):
-        return room.multiply(arrays, out, objective, device)
+        return room.multiply(arrays, out, objective, device, precision)
     if room.is_structured(arrays):
         raise TypeError("precision: expected arrays with reproducible, got factors with structure")
     return None
 
 
+def expect_dense(arrays: Any, what: str) -> None:
+    """Raises a TypeError where some factors are sparse, or have structure, of which there is no such thing."""
+    structure = _structure().is_structured(arrays)
+    if structure or import_module("._sparse", __package__).is_sparse(arrays):
+        found = "factors with structure" if structure else "sparse factors"
+        raise TypeError(f"arrays: expected plain dense arrays with {what}, got {found}")
+
+
 def multiply_integers(
-    arrays: Any, out: Any, objective: str, device: Optional[str], checked: bool, mod: Optional[int]
+    arrays: Any,
+    out: Any,
+    objective: str,
+    device: Optional[str],
+    precision: str,
+    checked: bool,
+    mod: Optional[int],
 ) -> Any:
-    """multi_dot of integers with `checked` or `mod`."""
+    """multi_dot of integers with `checked` or `mod`, whose bits are the same by any precision."""
+    _shapes.check_options(objective, device, precision)
+    expect_dense(arrays, "checked or mod")
     arrays = factors_of(arrays)
     others = sorted({_room_of(array) for array in arrays} - {"._numpy", "._torch", "._cupy"})
     if others:
@@ -126,6 +146,7 @@ def multiply_otherwise(
 ) -> Any:
     """multi_dot over a semiring, or with exponents, which are planned by their multiplications."""
     number = semiring_number(semiring)
+    expect_dense(arrays, "semiring or scaled")
     arrays = factors_of(arrays)
     expect_arithmetic(arrays, number, scaled)
     if scaled and number:

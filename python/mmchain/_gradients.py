@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from . import _mmchain, _shapes
-from ._general import factors_of
+from ._general import expect_dense, factors_of, room_of
 from ._host import Kind, bits, name_of, plain
 
 _Key = Tuple[Any, ...]
@@ -116,10 +116,12 @@ def gradients(
 
     >>> product, slopes = mmchain.gradients([a, b, c], lambda p: 2 * (p - np.eye(2)))
     """
+    expect_dense(arrays, "gradients")
     given = factors_of(arrays)
     if not given:
         raise ValueError("arrays: expected at least one")
     kind = Kind(given[0])
+    room_of(given)  # raises where they are of several libraries
     factors = [kind.to_numpy(array) for array in given]
     chain = _shapes.check([factor.shape for factor in factors], 1)
     dtype = bits if all(f.dtype == bits for f in factors) else np.result_type(*factors)

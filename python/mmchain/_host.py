@@ -27,6 +27,13 @@ integer_names["bool"] = "bool"
 bits = np.dtype([("b", np.uint16)])
 
 
+def unmasked(array: Any) -> np.ndarray:
+    """What NumPy makes of an array, which must have no mask, as that would be lost."""
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
+        raise TypeError("arrays: expected no masked array: fill it, a.filled(0), or give its .data")
+    return np.asarray(array)
+
+
 class Kind:
     """A library of arrays: how its arrays become NumPy's, and results its own."""
 
@@ -51,7 +58,7 @@ class Kind:
         if self.jax is not None and isinstance(array, self.jax.Array):
             if any(device.platform != "cpu" for device in array.devices()):
                 raise TypeError("arrays: expected arrays on the CPU, got one on another device")
-        array = np.asarray(array)
+        array = unmasked(array)
         if array.dtype.name == "bfloat16":
             self.bf16 = array.dtype
             return array.view(bits)

@@ -8,6 +8,7 @@ from typing import Any, List, Optional
 import numpy as np
 
 from . import _mmchain, _shapes
+from ._host import unmasked
 from ._swap import theirs
 
 _direct = "efdFD"
@@ -202,7 +203,7 @@ def multiply(
 
 
 def as_array(array: Any) -> np.ndarray:
-    return np.asarray(array)
+    return unmasked(array)
 
 
 def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from . import _mmchain, _shapes
 from ._general import chain_of, factors_of, multiply
-from ._types import Array, Device, Format, PlanObjective, Precision, Solver
+from ._types import Array, Device, Format, Objective, Precision, Solver
 from ._orders import order_text, parenthesization
 
 _names = {
@@ -439,7 +439,7 @@ def plan(
     chain: Union[str, Sequence[Any]],
     *,
     dtype: Any = None,
-    objective: PlanObjective = "time",
+    objective: Objective = "time",
     device: Optional[Device] = None,
     precision: Precision = "native",
     solver: Solver = "auto",

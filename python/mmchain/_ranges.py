@@ -10,7 +10,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from . import _mmchain
-from ._general import semiring_number
+from ._general import expect_dense, room_of, semiring_number
 from ._host import Kind, bits, name_of, plain
 from ._types import Device
 
@@ -83,7 +83,9 @@ class Ranges:
         if isinstance(stack, (list, tuple)):
             if not stack:
                 raise ValueError("stack: expected factors, or an array of shape (0, n, n)")
+            expect_dense(stack, "Ranges")
             self._kind = Kind(stack[0])
+            room_of(list(stack))  # raises where they are of several libraries
             factors = self._stacked(stack)
         else:
             self._kind = Kind(stack)

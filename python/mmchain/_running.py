@@ -146,6 +146,8 @@ def _by_tree(running: Running, factors: Any, initial: Any, numpy: Any) -> Any:
 
 def _run(running: Running, arrays: List[Any], out: Any) -> Any:
     given = [array for array in arrays if array is not None]
+    for array in given:
+        _general.expect_dense(array, "running products")
     _general.expect_arithmetic(given, running.semiring, running.scaled)
     room = _general.room_of(given)
     try:
@@ -264,6 +266,7 @@ def recurrence(
            [3., 1.]])
     """
     number = _general.semiring_number(semiring)
+    _general.expect_dense(a, "running products")
     room = _general.room_of([array for array in (a, x0, b) if array is not None])
     initial: Any = room.as_array(x0)
     addend: Any = None if b is None else room.as_array(b)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from functools import lru_cache
 from math import prod
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -132,6 +133,28 @@ def within(tolerance: float, precision: str) -> str:
     if not 0 < value < 1:
         raise ValueError(f"tolerance: expected a number above 0 and below 1, got {tolerance!r}")
     return repr(value)
+
+
+@lru_cache(maxsize=64)
+def _check_options(objective: str, device: Optional[str], precision: str) -> None:
+    if isinstance(device, str) and ("," in device or device == "cuda:all"):
+        device = "cuda"
+    for name, value in (("objective", objective), ("precision", precision)):
+        if not isinstance(value, str):
+            raise TypeError(f"{name}: expected a str, got {type(value).__name__}")
+    if precision[:1].isdigit():  # a tolerance, which within() has looked at
+        precision = "native"
+    _mmchain.Plan("f32:1x1x1", objective, device, precision, "auto", None, None, False, None)
+
+
+def check_options(objective: str, device: Optional[str], precision: str) -> None:
+    """Raises what a plan would raise, where options are none that there are or the device is not here, for
+    products that another library computes."""
+    try:
+        hash((objective, device, precision))
+    except TypeError:
+        raise TypeError("objective, device, precision: expected a str each") from None
+    _check_options(objective, device, precision)
 
 
 def is_reproducible(precision: str) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from . import _mmchain
+from ._host import unmasked
 from ._plan import dtype_name
 from ._structure import Factor, Group, has_no_inverse, splice
 from ._types import Device
@@ -123,7 +124,7 @@ class _Chain:
                 raise TypeError(f"arrays: expected sparse chains on the CPU, got {item.device}")
 
     def _dense(self, item: Any) -> Any:
-        array = item.detach().resolve_conj().resolve_neg().numpy() if self.torch else np.asarray(item)
+        array = item.detach().resolve_conj().resolve_neg().numpy() if self.torch else unmasked(item)
         if array.ndim == 0:
             raise ValueError(f"{array.ndim}-dimensional array given. Array must be two-dimensional")
         return array

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from . import _mmchain
+from ._host import unmasked
 from ._plan import Plan, dtype_name
 
 _direct = "fdFD"
@@ -25,6 +26,11 @@ def _is_torch(array: Any) -> bool:
 def _is_cupy(array: Any) -> bool:
     cupy = sys.modules.get("cupy")
     return cupy is not None and isinstance(array, cupy.ndarray)
+
+
+def _is_jax(array: Any) -> bool:
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(array, jax.Array)
 
 
 def _is_sparse(array: Any) -> bool:
@@ -65,7 +71,8 @@ class Factor:
     def __init__(self, array: Any, words: Tuple[str, ...] = (), op: str = "N", inverse: bool = False):
         if type(array).__module__.startswith("scipy.sparse"):
             raise TypeError("arrays: expected nothing said of a sparse factor: give a dense one, toarray()")
-        self.array = array if _is_torch(array) or _is_cupy(array) else np.asarray(array)
+        keeps = _is_torch(array) or _is_cupy(array) or _is_jax(array)
+        self.array = array if keeps else unmasked(array)
         if self.array.ndim != 2:
             raise LinAlgError(
                 f"{self.array.ndim}-dimensional array given. Array must be two-dimensional"
@@ -157,8 +164,11 @@ def diagonal(array: Any) -> Factor:
         return _claim("diagonal", sys.modules["torch"].diag(array) if array.dim() == 1 else array)
     if _is_cupy(array):
         return _claim("diagonal", sys.modules["cupy"].diag(array) if array.ndim == 1 else array)
-    plain = array if isinstance(array, Factor) else np.asarray(array)
-    return _claim("diagonal", plain if isinstance(plain, Factor) or plain.ndim != 1 else np.diag(plain))
+    if isinstance(array, Factor):
+        return _claim("diagonal", array)
+    library = import_module("jax.numpy") if _is_jax(array) else np
+    plain = array if _is_jax(array) else unmasked(array)
+    return _claim("diagonal", library.diag(plain) if plain.ndim == 1 else plain)
 
 
 def symmetric(array: Any) -> Factor:
@@ -242,8 +252,11 @@ def permutation(array: Any) -> Factor:
     if _is_cupy(array):
         matrix = sys.modules["cupy"].asarray(_matrix_of(array.get())) if array.ndim == 1 else array
         return _claim("permutation", matrix)
-    plain = np.asarray(array)
-    return _claim("permutation", _matrix_of(plain) if plain.ndim == 1 else plain)
+    plain = array if _is_jax(array) else unmasked(array)
+    if plain.ndim != 1:
+        return _claim("permutation", plain)
+    matrix = _matrix_of(np.asarray(plain))
+    return _claim("permutation", import_module("jax.numpy").asarray(matrix) if _is_jax(array) else matrix)
 
 
 def _matrix_of(order: Any) -> Any:
@@ -365,7 +378,7 @@ def _flat(items: Sequence[Any]) -> Iterator[_Item]:
         elif isinstance(item, Factor):
             yield _Item(item, 0, 0)
         else:
-            array = item if _is_on_device(item) else np.asarray(item)
+            array = item if _is_on_device(item) else unmasked(item)
             yield _Item(array if array.ndim == 1 else Factor(array), 0, 0)
 
 
@@ -468,8 +481,25 @@ def chain_text(items: Sequence[Any], dtype: Optional[str] = None) -> str:
     if any(map(_is_on_device, arrays_of(items))):
         text = str(_of_device().text(items))
     else:
-        text = _Chain(_of_torch().numpy_items(items) if _has_torch(items) else items).text
+        text = _Chain(_of_torch().numpy_items(items) if _has_torch(items) else _of_host(items, None)[0]).text
     return text if dtype is None else dtype + text[text.index(":") :]
+
+
+def _of_host(items: Sequence[Any], out: Any) -> Tuple[Sequence[Any], Any]:
+    """Factors of which JAX's are NumPy's, and what makes of NumPy's result one of the caller's kind."""
+    if not any(map(_is_jax, arrays_of(items))):
+        return items, lambda result: result
+    if out is not None:
+        raise TypeError("out: expected none where JAX's factors have structure")
+    return [_numpy_item(item) for item in items], import_module("jax.numpy").asarray
+
+
+def _numpy_item(item: Any) -> Any:
+    if isinstance(item, Group):
+        return Group([_numpy_item(factor) for factor in item.factors])
+    if isinstance(item, Factor):
+        return Factor(np.asarray(item.array), item.words, item.op, item.inverse)
+    return np.asarray(item) if _is_jax(item) else item
 
 
 def arrays_of(items: Sequence[Any]) -> Iterator[Any]:
@@ -486,8 +516,8 @@ def _has_torch(items: Sequence[Any]) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _plan(text: str, objective: str, device: Optional[str]) -> Plan:
-    return Plan(text, objective, device, "native", "auto", None, None, False, None)
+def _plan(text: str, objective: str, device: Optional[str], precision: str = "native") -> Plan:
+    return Plan(text, objective, device, precision, "auto", None, None, False, None)
 
 
 def _has_twins(arrays: Sequence[Any]) -> bool:
@@ -573,7 +603,9 @@ def _remember(arrays: Any, chain: _Chain, plan: Plan, objective: str, device: Op
     _known[key] = plan
 
 
-def multiply(arrays: Any, out: Any, objective: str, device: Optional[str]) -> Any:
+def multiply(
+    arrays: Any, out: Any, objective: str, device: Optional[str], precision: str = "native"
+) -> Any:
     """The product where factors have structure, or where one is the transposed array of its neighbour;
     else None."""
     if not isinstance(arrays, (list, tuple)):
@@ -584,24 +616,27 @@ def multiply(arrays: Any, out: Any, objective: str, device: Optional[str]) -> An
     if _has_torch(arrays):
         if out is not None:
             raise TypeError("out: expected none where PyTorch's factors have structure")
-        return _of_torch().multiply(arrays, objective, device)
+        return _of_torch().multiply(arrays, objective, device, precision)
     if any(map(_is_cupy, arrays_of(arrays))):
-        return _of_device().multiply(arrays, out, objective, device)
+        return _of_device().multiply(arrays, out, objective, device, precision)
+    arrays, finish = _of_host(arrays, out)
     chain = _Chain(arrays)
-    plan = _plan(chain.text, objective, device)
-    _remember(arrays, chain, plan, objective, device)
-    return _run(plan, chain, out)
+    plan = _plan(chain.text, objective, device, precision)
+    if precision == "native":
+        _remember(arrays, chain, plan, objective, device)
+    return finish(_run(plan, chain, out))
 
 
 def execute(plan: Plan, items: Sequence[Any], out: Any) -> Any:
     """The product of factors with structure by a plan that was made for their like."""
     if any(_is_torch(array) or _is_cupy(array) for array in arrays_of(items)):
         raise TypeError("arrays: expected NumPy arrays where a plan's factors have structure")
-    chain = _Chain(splice(items), plan.chain)
-    said = _plan(chain.text, plan._arguments[1], plan._arguments[2]).chain
+    items, finish = _of_host(splice(items), out)
+    chain = _Chain(items, plan.chain)
+    said = _plan(chain.text, *plan._arguments[1:4]).chain
     if said != plan.chain:
         raise ValueError(f"arrays: expected factors as in {plan.chain}, got {said}")
-    return _run(plan, chain, out)
+    return finish(_run(plan, chain, out))
 
 
 def _run(plan: Plan, chain: _Chain, out: Any) -> Any:

@@ -181,16 +181,19 @@ def _solved(execute: Any) -> Any:
         raise
 
 
-def multiply(items: Sequence[Any], out: Any, objective: str, device: Optional[str]) -> Any:
+def multiply(
+    items: Sequence[Any], out: Any, objective: str, device: Optional[str], precision: str = "native"
+) -> Any:
     chain = _Chain(items)
     if device not in (None, "cuda", chain.device):
         raise ValueError(f"device: expected {chain.device}, where the arrays are, got {device}")
-    plan = _structure._plan(chain.text, objective, chain.device)
+    plan = _structure._plan(chain.text, objective, chain.device, precision)
     result = _solved(lambda: chain.library.execute(plan, chain.arrays, chain.result))
     if result is NotImplemented:
         raise ValueError(f"arrays: {chain.text} cannot be multiplied where they are")
-    if out is None:
+    if out is None and precision == "native":
         _remember(items, chain, plan, objective, device)
+    if out is None:
         return result
     if not _is_cupy(out) or (out.shape, out.dtype) != (result.shape, result.dtype):
         raise ValueError(f"out: expected {result.dtype} of shape {result.shape} of the factors' library")

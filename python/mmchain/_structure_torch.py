@@ -192,7 +192,9 @@ class _Structured(torch.autograd.Function):
         return (None, None, *found)
 
 
-def multiply(items: Sequence[Any], objective: str, device: Optional[str]) -> torch.Tensor:
+def multiply(
+    items: Sequence[Any], objective: str, device: Optional[str], precision: str = "native"
+) -> torch.Tensor:
     expect_unseen("factors with structure")
     tensors: List[torch.Tensor] = []
     nodes = _flatten(items, tensors)
@@ -212,7 +214,7 @@ def multiply(items: Sequence[Any], objective: str, device: Optional[str]) -> tor
         row, tensors[0] = False, tensors[0].unsqueeze(0)
     if tensors[-1].dim() == 1:
         column, tensors[-1] = False, tensors[-1].unsqueeze(1)
-    result: torch.Tensor = _Structured.apply(nodes, (objective, device), *tensors)
+    result: torch.Tensor = _Structured.apply(nodes, (objective, device, precision), *tensors)
     if not row:
         result = result.squeeze(0)
     return result if column else result.squeeze(-1)

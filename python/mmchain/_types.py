@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Protocol, TypeVar, Union
 
-Objective = Literal["time", "energy", "flops"]
-PlanObjective = Literal["time", "energy", "flops", "traffic"]
+Objective = Literal["time", "energy", "flops", "traffic"]
 Precision = Literal["native", "faithful", "fast", "reproducible", "reproducible+faithful"]
 Solver = Literal["auto", "hu-shing", "table", "brute", "left-to-right"]
 Format = Literal["text", "json", "dot", "svg"]

@@ -1,4 +1,5 @@
 /* _mmchain.c: the extension module of the Python package: what there is, and forks. */
+#include <string.h>
 #include <time.h>
 
 #include "cache.h"
@@ -63,8 +64,16 @@ int mmcp_text(PyObject *object, const char *argument, const char **out) {
     PyErr_Format(PyExc_TypeError, "%s: expected a str, got %s", argument, Py_TYPE(object)->tp_name);
     return -1;
   }
-  *out = PyUnicode_AsUTF8(object);
-  return *out != NULL ? 0 : -1;
+  Py_ssize_t length;
+  const char *text = PyUnicode_AsUTF8AndSize(object, &length);
+  if (text == NULL) return -1;
+  if ((size_t)length != strlen(text)) {
+    PyErr_Format(PyExc_ValueError, "%s: expected text without zero bytes, got %R", argument,
+                 object);
+    return -1;
+  }
+  *out = text;
+  return 0;
 }
 
 /* ---- functions ------------------------------------------------------------------------------- */

@@ -516,6 +516,28 @@ static PyObject *plan_products(mmcp_plan *self, PyObject *unused) {
   return list;
 }
 
+static PyObject *plan_factors(PyObject *object, void *closure) {
+  const mmc_chain *chain = ((mmcp_plan *)object)->chain;
+  (void)closure;
+  const int64_t n = mmc_chain_length(chain), batch = mmc_chain_batch(chain),
+                *dims = mmc_chain_dims(chain);
+  int64_t groups;
+  mmc_chain_inverses(chain, &groups);
+  PyObject *list = PyList_New((Py_ssize_t)n);
+  for (int64_t i = 0; list != NULL && i < n; i++) {
+    const int64_t count = mmc_chain_shared(chain, i) ? 1 : batch;
+    const int is_plain = groups == 0 && mmc_chain_traits(chain, i) == 0;
+    PyObject *factor =
+        Py_BuildValue("LLLLi", (long long)count, (long long)dims[i], (long long)dims[i + 1],
+                      (long long)mmc_chain_same(chain, i), is_plain);
+    if (factor == NULL)
+      Py_CLEAR(list);
+    else
+      PyList_SET_ITEM(list, (Py_ssize_t)i, factor);
+  }
+  return list;
+}
+
 PyObject *mmcp_chain_text(const mmc_chain *chain) {
   growing text = {NULL, 0, 0};
   return grown(&text, mmc_chain_write(chain, grow, &text));
@@ -604,6 +626,10 @@ static PyGetSetDef plan_properties[] = {
     {"predicted_joules", (getter)plan_joules, NULL,
      "What it is predicted to take; None when the objective is not energy.", NULL},
     {"device", (getter)plan_device, NULL, "The device that executes it.", NULL},
+    {"_factors", plan_factors, NULL,
+     "Of each factor how many there are, rows, columns, the first that is the same, whether it has "
+     "no structure.",
+     NULL},
     {"_arguments", (getter)plan_arguments, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

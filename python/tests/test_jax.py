@@ -186,3 +186,13 @@ def test_cuda(rng, dtype):
     assert mmchain.plan(arrays).device.startswith("cuda")
     eps = {"bfloat16": 2.0**-7, "float32": 1e-6}.get(dtype, 1e-14)
     assert_close(np.asarray(result), [np.asarray(a) for a in arrays], eps=eps)
+
+
+def test_factors_with_structure_are_of_its_kind():
+    a = jnp.asarray(np.tril(np.ones((3, 3))) + np.eye(3), dtype=jnp.float32)
+    factors = [mmchain.inv(mmchain.lower(a)), mmchain.diagonal(jnp.ones(3, jnp.float32)), mmchain.permutation(jnp.arange(3)), a]
+    for product in (mmchain.multi_dot(factors), mmchain.plan(factors).execute(factors)):
+        assert isinstance(product, jax.Array) and product.dtype == jnp.float32
+        np.testing.assert_allclose(product, np.eye(3), atol=1e-6)
+    with pytest.raises(TypeError, match="^out: "):
+        mmchain.multi_dot(factors, out=np.ones((3, 3), np.float32))
