@@ -26,6 +26,7 @@ struct option; /* declared by getopt.h */
 typedef struct cli_call {
   const cli_command *self;      /* NULL before it is known which one runs */
   const struct option *options; /* options of the command once it has read one; else NULL */
+  uint64_t typed;               /* which of these were, by their places: bits */
   mmc_context *context;
   cli_stream out;  /* standard output */
   cli_guard guard; /* the files that are read and written */
@@ -70,7 +71,8 @@ int cli_fail(const cli_call *call, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Writes the context's message for status as an error, and returns CLI_BAD for bad arguments,
- * formats and inputs, CLI_FAILED for everything else. Where the message is about an argument of
+ * formats and inputs, and for a request that no machine supports; CLI_FAILED for everything else,
+ * as a device that is not here. Where the message is about an argument of
  * the library that an option of the command sets, it names the option instead. where, "" or
  * "suite.txt:3: ", goes before it. */
 int cli_fail_status(const cli_call *call, mmc_status status, const char *where);

@@ -31,7 +31,8 @@ int cli_fail(const cli_call *call, int status, const char *format, ...) {
   return status;
 }
 
-/* The arguments of the library, as its messages name them, that options of the command set. */
+/* The arguments of the library, as its messages name them, that options of the command set. Of
+ * several options for one, the last that was typed is meant, else the first. */
 static const struct {
   const char *argument, *option;
 } settings[] = {
@@ -47,6 +48,12 @@ static const struct {
     {"memory limit", "memory-limit"},
     {"device memory", "device-memory"},
     {"precision", "precision"},
+    {"precision", "reproducible"},
+    {"precision", "tolerance"},
+    {"modulus", "mod"},
+    {"checked", "checked"},
+    {"semiring", "semiring"},
+    {"scaled", "scaled"},
     {"tolerance", "tolerance"},
     {"objective", "for"},
     {"fuse", "fuse"},
@@ -58,20 +65,25 @@ static const struct {
     {"max_slowdown", "max-slowdown"},
 };
 
-static bool has_option(const cli_call *call, const char *name) {
-  for (const struct option *o = call->options; o != NULL && o->name != NULL; o++)
-    if (strcmp(o->name, name) == 0) return true;
-  return false;
+/* Returns the place of the command's option of a name; -1 when it has none. */
+static int place_of(const cli_call *call, const char *name) {
+  for (int o = 0; call->options != NULL && call->options[o].name != NULL; o++)
+    if (strcmp(call->options[o].name, name) == 0) return o;
+  return -1;
 }
 
 /* Returns the command's option that sets the argument which the context's message is about; NULL
  * when there is none. */
 static const char *option_of_message(const cli_call *call, char argument[ARGUMENT_SIZE]) {
+  const char *found = NULL;
   mmc_context_argument(call->context, argument, ARGUMENT_SIZE);
-  for (size_t s = 0; s < sizeof settings / sizeof settings[0]; s++)
-    if (strcmp(settings[s].argument, argument) == 0 && has_option(call, settings[s].option))
-      return settings[s].option;
-  return NULL;
+  for (size_t s = 0; s < sizeof settings / sizeof settings[0]; s++) {
+    if (strcmp(settings[s].argument, argument) != 0) continue;
+    const int place = place_of(call, settings[s].option);
+    const bool is_typed = place >= 0 && (call->typed >> place & 1) != 0;
+    if (is_typed || (place >= 0 && found == NULL)) found = settings[s].option;
+  }
+  return found;
 }
 
 static void read_message(const cli_call *call, mmc_status status, char text[MESSAGE_SIZE]) {
@@ -79,8 +91,21 @@ static void read_message(const cli_call *call, mmc_status status, char text[MESS
   if (text[0] == '\0') snprintf(text, MESSAGE_SIZE, "%s", mmc_status_string(status));
 }
 
-static int exit_of(mmc_status status) {
+/* Says whether what is not supported is the request, whatever the machine: not that a device, a
+ * meter, a kernel or what a plan was made for is not here. */
+static bool is_request(const char *argument) {
+  static const char *const requests[] = {"precision", "tolerance", "scaled", "semiring",
+                                         "dtype",     "chain",     "factors"};
+  for (size_t r = 0; r < sizeof requests / sizeof requests[0]; r++)
+    if (strcmp(argument, requests[r]) == 0) return true;
+  return false;
+}
+
+/* argument is what the message is about, or "". */
+static int exit_of(mmc_status status, const char *argument) {
   switch (status) {
+    case MMC_E_UNSUPPORTED:
+      return is_request(argument) ? CLI_BAD : CLI_FAILED;
     case MMC_OK:
       return CLI_DONE;
     case MMC_E_ARG:
@@ -100,9 +125,10 @@ int cli_fail_status(const cli_call *call, mmc_status status, const char *where) 
   char text[MESSAGE_SIZE], argument[ARGUMENT_SIZE];
   read_message(call, status, text);
   const char *option = option_of_message(call, argument);
-  if (option == NULL) return cli_fail(call, exit_of(status), "%s%s", where, text);
+  const int result = exit_of(status, argument);
+  if (option == NULL) return cli_fail(call, result, "%s%s", where, text);
   /* The message begins with the argument's name, a colon and a blank. */
-  return cli_fail(call, exit_of(status), "%s--%s: %s", where, option,
+  return cli_fail(call, result, "%s--%s: %s", where, option,
                   text + strlen(argument) + strlen(": "));
 }
 
@@ -151,6 +177,12 @@ int cli_help(cli_call *call) {
   return CLI_DONE;
 }
 
+/* Notes that the option of a code was typed. */
+static void note_typed(cli_call *call, int code) {
+  for (int o = 0; call->options[o].name != NULL; o++)
+    if (call->options[o].val == code) call->typed |= UINT64_C(1) << o;
+}
+
 static const char *name_of(const struct option *options, int code) {
   for (const struct option *o = options; o->name != NULL; o++)
     if (o->val == code) return o->name;
@@ -197,6 +229,7 @@ int cli_option_next(cli_call *call, int argc, char **argv, const struct option *
   while ((code = getopt_long(argc, argv, writes ? ":ho:" : ":h", options, NULL)) ==
          CLI_OPTION_NO_SYNC)
     cli_file_sync(false);
+  note_typed(call, code);
   if (code == CLI_OPTION_WRONG) say_unknown(call, argc, argv, options);
   if (code == ':') {
     cli_fail(call, CLI_BAD, "%s: expected a value after it", argv[optind - 1]);

@@ -241,17 +241,19 @@ mmc_status mmc_team_calibrate(mmc_team *team, mmc_dtype dtype) {
 static mmc_status check_chain(const mmc_chain *chain, mmci_error *error) {
   if (chain == NULL) return mmci_fail(error, MMC_E_ARG, "chain: expected a chain, got NULL");
   if (chain->rule.semiring != MMC_PLUS_TIMES)
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "chain: expected semiring plus-times, got %s",
-                     mmc_semiring_name(chain->rule.semiring));
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "chain",
+                              "expected semiring plus-times, got %s",
+                              mmc_semiring_name(chain->rule.semiring));
   if (chain->dtype > MMC_C128)
-    return mmci_fail(error, MMC_E_UNSUPPORTED,
-                     "chain: ranks multiply matrices of f32, f64, c64 and c128, not of %s",
-                     mmc_dtype_name(chain->dtype));
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "chain",
+                              "ranks multiply matrices of f32, f64, c64 and c128, not of %s",
+                              mmc_dtype_name(chain->dtype));
   if (chain->batch != 1)
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "chain: ranks multiply one chain, not a batch");
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "chain",
+                              "ranks multiply one chain, not a batch");
   if (chain->inverse_count > 0 || chain->traits != NULL)
-    return mmci_fail(error, MMC_E_UNSUPPORTED,
-                     "chain: ranks multiply factors without structure and without inverses");
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "chain",
+                              "ranks multiply factors without structure and without inverses");
   return MMC_OK;
 }
 

@@ -169,8 +169,9 @@ static mmc_status check_traits(const mmc_chain *chain, mmci_error *error) {
   for (int32_t i = 0; chain->traits != NULL && i < chain->n; i++) {
     const char *wrong = mmci_traits_wrong(chain->traits[i], chain->dims[i], chain->dims[i + 1]);
     if (wrong != NULL)
-      return mmci_fail(error, MMC_E_ARG, "traits[%" PRId32 "]: %s; it is %" PRId64 " x %" PRId64, i,
-                       wrong, chain->dims[i], chain->dims[i + 1]);
+      return mmci_fail(error, MMC_E_ARG,
+                       "traits[%" PRId32 "]: %s; factor %" PRId32 " is %" PRId64 " x %" PRId64, i,
+                       wrong, i + 1, chain->dims[i], chain->dims[i + 1]);
     const mmc_band band = chain->bands[i];
     if ((chain->traits[i] & MMC_BANDED) != 0 && (band.below < 0 || band.above < 0))
       return mmci_fail(error, MMC_E_ARG,

@@ -193,11 +193,14 @@ bool mmci_offers_device_memory(const mmci_opened *on) {
 
 mmc_status mmci_offers_structured(const mmci_opened *on, const mmci_plan *plan, mmci_error *error) {
   const mmci_structure_steps *list = &plan->structure->steps;
-  if (!mmci_offers_structure(on, plan->chain->dtype))
+  const mmc_dtype dtype = plan->chain->dtype;
+  if (dtype != MMC_F32 && dtype != MMC_F64 && dtype != MMC_C64 && dtype != MMC_C128)
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "dtype",
+                              "expected f32, f64, c64 or c128 where factors are inverses, got %s",
+                              mmc_dtype_name(dtype));
+  if (!mmci_offers_structure(on, dtype))
     return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device",
-                              "'%s' computes no inverses of %s: expected device cpu, blas or cuda "
-                              "and dtype f32, f64, c64 or c128",
-                              on->name, mmc_dtype_name(plan->chain->dtype));
+                              "'%s' computes no inverses: expected cpu, blas or cuda", on->name);
   mmci_structured ask = {.dtype = plan->chain->dtype, .inverts = list->inverts};
   mmc_status status = on->ops->structured_check(on->device, &ask, error);
   for (int32_t s = 0; s < list->count && status == MMC_OK; s++) {

@@ -230,9 +230,9 @@ static mmc_status build(const mmci_planning *p, const mmci_structure_table *tabl
   plan->multiplications = mmci_u128_mul(list->cost.count, batch);
   plan->tree_multiplications = mmci_u128_mul(plan->tree_multiplications, batch);
   if (plan->workspace_bytes > p->options->memory_limit_bytes)
-    return mmci_fail(error, MMC_E_MEMORY_LIMIT,
-                     "memory limit: the plan with structure needs %llu bytes of workspace",
-                     (unsigned long long)plan->workspace_bytes);
+    return mmci_fail_argument(error, MMC_E_MEMORY_LIMIT, "memory limit",
+                              "the plan with structure needs %llu bytes of workspace",
+                              (unsigned long long)plan->workspace_bytes);
   return MMC_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "ranks/agree.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 
@@ -21,11 +22,17 @@ mmc_status mmci_team_agree(const mmci_team_ops *ops, mmci_team *team, mmc_status
   if (count == 1) return status;
   if (status != MMC_OK && error != NULL)
     snprintf(told.text, sizeof told.text, "%.299s", error->text);
+  const verdict mine = told;
+  int32_t alike = 0; /* whether all ranks failed, and for one reason */
   mmc_status result =
       ops->least(team, status != MMC_OK ? ops->rank(team) : count, &first, &trouble);
   if (result == MMC_OK && first == count) return MMC_OK;
   if (result == MMC_OK) result = ops->share(team, first, &told, sizeof told, &trouble);
+  if (result == MMC_OK)
+    result = ops->least(team, mine.status == told.status && strcmp(mine.text, told.text) == 0,
+                        &alike, &trouble);
   if (result != MMC_OK) return mmci_fail(error, result, "%s", trouble.text);
+  if (alike != 0) return status;
   return mmci_fail(error, (mmc_status)told.status, "rank %d: %s", (int)first, told.text);
 }
 

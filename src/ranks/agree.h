@@ -5,8 +5,8 @@
 #include "ranks/team.h"
 
 /* Fails on every rank of a team where it failed on one: returns the status of the first rank that
- * did, with "rank 2: " and its message in error. error holds this rank's message. It takes no
- * memory. */
+ * did, with "rank 2: " and its message in error. error holds this rank's message, and keeps it
+ * where all ranks have that one. It takes no memory. */
 mmc_status mmci_team_agree(const mmci_team_ops *ops, mmci_team *team, mmc_status status,
                            mmci_error *error);
 

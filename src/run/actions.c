@@ -460,8 +460,9 @@ void mmci_actions_name_overflow(const mmci_actions *actions, const mmci_action *
                                 mmci_error *error) {
   const mmci_plan_step *step = &actions->plan->steps[action->step];
   const mmci_error inner = *error;
-  mmci_fail(error, inner.status, "checked: the product of factors %" PRId32 " to %" PRId32 ", %s",
-            step->first + 1, step->last + 1, inner.text);
+  mmci_fail_argument(error, inner.status, "checked",
+                     "the product of factors %" PRId32 " to %" PRId32 ", %s", step->first + 1,
+                     step->last + 1, inner.text);
 }
 
 mmc_status mmci_actions_enqueue(const mmci_actions *actions, mmci_queue *queue, mmci_error *error) {

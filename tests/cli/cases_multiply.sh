@@ -374,7 +374,7 @@ run multiply same/A{1,2,3}.npy -o same-ref.npy --json --no-sync | grep -o '"obje
 run multiply same/A{1,2,3}.npy -o same-ref.npy --json --no-sync --reproducible | grep -o '"objective": "[a-z]*"' >>said/default
 verdict multiply_default_objective "$(printf '"objective": "%s"\n' time flops | diff - said/default)"
 check multiply_reproducible_and_fast 2 multiply same/A{1,2,3}.npy -o same.npy --reproducible --precision fast
-check multiply_reproducible_inverse 1 multiply square/A1.npy:inv square/A1.npy -o same.npy --reproducible
+check multiply_reproducible_inverse 2 multiply square/A1.npy:inv square/A1.npy -o same.npy --reproducible
 
 # A tolerance, which a saved plan keeps.
 check plan_tolerance 0 plan f64:300x200x100x10 --tolerance 1e-10 --on ref
@@ -384,7 +384,7 @@ check plan_tolerance_and_fast 2 plan f64:300x200x10 --tolerance 1e-10 --precisio
 check plan_tolerance_and_reproducible 2 plan f64:300x200x10 --tolerance 1e-10 --reproducible
 check plan_tolerance_of_two 2 plan f64:300x200x10 --tolerance 2
 check plan_tolerance_not_a_number 2 plan f64:300x200x10 --tolerance nan
-check plan_tolerance_inverse 1 plan 9x9x9:inv,N --tolerance 1e-9
+check plan_tolerance_inverse 2 plan 9x9x9:inv,N --tolerance 1e-9
 check multiply_tolerance 0 multiply same/A{1,2,3}.npy -o within.npy --tolerance 1e-3 --on ref --for flops --check --no-sync
 run plan f32:40x50x60x7 --tolerance 1e-3 --on ref --json >within.json
 run multiply same/A{1,2,3}.npy -o within2.npy --plan within.json --json --no-sync | grep -o '"precision": "[^"]*"' >said/within

@@ -169,5 +169,7 @@ check plan_ranks_words 0 plan 64x500x64x500x64 --on scalapack --ranks 16 --all-r
 check plan_ranks_memory 2 plan 3000x3000x3000 --on scalapack --ranks 2 --memory-limit 1M
 check plan_ranks_none 2 plan 30x30x30 --ranks 4
 check plan_ranks_many 2 plan 30x30x30 --on scalapack --ranks 65537
-check plan_ranks_integers 1 plan i64:30x30x30 --on scalapack --ranks 2
+check plan_ranks_integers 2 plan i64:30x30x30 --on scalapack --ranks 2
+check plan_ranks_batch 2 plan f64:30x30x30@4 --on scalapack --ranks 2
+check plan_ranks_tolerance 2 plan 30x30x30 --on scalapack --ranks 2 --tolerance 1e-3
 check plan_ranks_picture 2 plan 30x30x30 --on scalapack --ranks 2 --dot

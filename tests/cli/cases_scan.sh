@@ -73,6 +73,10 @@ check scan_scaled_onto_input 2 scan T.npy -o X.npy --scaled T.npy
 check scan_onto_initial 2 scan T.npy --initial I.npy -o I.npy
 check scan_scaled_semiring 2 scan T.npy -o X.npy --scaled Y.npy --semiring log
 check multiply_semiring 2 multiply T.npy:each -o X.npy --semiring max --check
+check multiply_scaled_reproducible 2 multiply T.npy:each -o X.npy --scaled Y.npy --reproducible --precision faithful
+check multiply_scaled_traits 2 multiply I.npy:lower -o X.npy --scaled Y.npy
+check multiply_unit_alone 2 multiply I.npy:unit -o X.npy
+check plan_semiring_reproducible 2 plan f64~log:4x5x6 --reproducible
 check multiply_scaled_traffic 2 multiply T.npy:each -o X.npy --scaled Y.npy --for traffic
 check multiply_scaled_energy 2 multiply T.npy:each -o X.npy --scaled Y.npy --energy
 check scan_json_to_output 2 scan T.npy -o - --json

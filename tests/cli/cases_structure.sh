@@ -115,6 +115,9 @@ for dtype in f32 c128; do
 done
 holds report_definite run report f64:40x40x3:spd.inv,N --measure --seconds 0 -o definite.html
 
+run plan 40x40x40x40:spd.inv,N,N --memory-limit 1 --on blas >said/limit 2>&1
+holds plan_structure_limit grep -q '^mmchain plan: --memory-limit: the plan with structure needs [0-9]* bytes' said/limit
+check plan_structure_half 2 plan f16:6x6x7:inv,N
 # What is generated is what the chain says of it, and can be solved with.
 for dtype in f32 f64 c64 c128; do
   for kind in lower upper.unit diagonal symmetric hermitian spd 'spd.banded(1,2)' 'banded(2,1)' orthogonal permutation identity symmetric.hermitian; do

@@ -90,7 +90,7 @@ same_bits 4 d/A1.npy d/A2.npy d/A3.npy
 same_bits 4 c/A1.npy c/A2.npy:H
 ranks 2 "$mmchain" multiply d/A1.npy d/A2.npy -o R.npy --on scalapack --precision fast >said 2>&1 &&
   fail "precision fast"
-grep -q 'ranks multiply natively or reproducibly' said || fail "what is said of precision fast"
+grep -q '^mmchain multiply: --precision: ranks multiply natively or reproducibly' said || fail "what is said of precision fast"
 
 # One rank started without mpirun, and the words that the plan tells.
 "$mmchain" multiply d/A1.npy d/A2.npy d/A3.npy -o R.npy --on scalapack --check >said 2>&1 || fail "no mpirun"
