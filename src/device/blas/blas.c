@@ -12,7 +12,6 @@
  *
  * Variant 0 has as many threads as OpenBLAS takes, the others 1, 2, 4 ... below; then come
  * blocks.h, and LIBXSMM for a few rows. */
-#include <limits.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -30,39 +29,16 @@
 #include "device/blas/cblas_table.h"
 #include "device/blas/half_gemm.h"
 #include "device/blas/integer_gemm.h"
+#include "device/blas/methods.h"
 #include "device/blas/ordered.h"
 #include "device/blas/semiring.h"
 #include "device/blas/small.h"
 #include "device/blas/structured.h"
 #include "device/blas/threads.h"
-#include "device/blas/vector_loops.h"
 #include "device/blas/ways.h"
 #include "device/blas/whole_gemm.h"
 #include "device/blas/workers.h"
 #include "device/host.h"
-#include "device/ref/ref.h"
-#include "device/ref/ref_integer.h"
-
-/* How a product is computed, which its shape and the layout of its operands decide. */
-typedef enum method {
-  NOTHING,       /* C has no elements, or nothing is added to them */
-  ZEROS,         /* k = 0: C is a sum of no terms */
-  SEMIRING,      /* neither sums nor products, see semiring.h */
-  ORDERED,       /* reproducible sums, and words that wrap around, see ordered.h */
-  LOOPS,         /* what this CBLAS cannot express */
-  PANELS,        /* f16 and bf16, widened panel by panel */
-  WIDENED,       /* small ones of f16 and bf16 */
-  DIRECT,        /* few integers, by loops */
-  DIGITS,        /* integers, split into digits, or words of which a rule has several */
-  WHOLE,         /* sums of whole numbers, see whole_gemm.h */
-  VECTORS,       /* a few numbers, see vector_loops.h */
-  DOT,           /* a row times a column */
-  MATRIX_VECTOR, /* a product with n = 1 */
-  VECTOR_MATRIX, /* a product with m = 1 */
-  SMALL,         /* a product of small matrices, see small.h */
-  MATRIX_MATRIX,
-  METHOD_COUNT
-} method;
 
 struct mmci_queue {
   mmci_half_panels *panels; /* NULL until a product needs them */
@@ -101,244 +77,6 @@ struct mmci_kernel {
   uint64_t room_bytes;   /* of the queue's semiring_room that one product needs */
 };
 
-static bool is_real(mmc_dtype dtype) {
-  return dtype != MMC_C64 && dtype != MMC_C128;
-}
-
-bool mmci_blas_is_reproducible(const mmci_gemm *gemm) {
-  return mmci_precision_is_reproducible(gemm->precision) && !mmci_gemm_is_whole(gemm) &&
-         !mmci_dtype_is_integer(gemm->dtype) && gemm->rule.semiring == MMC_PLUS_TIMES;
-}
-
-static bool has_op(bool trans, bool conj) {
-  return trans || !conj || mmci_blas.is_openblas;
-}
-
-/* Small kernels take their terms in the order of an upright product. */
-static method choose_ordered(const mmci_gemm *gemm) {
-  const bool in_order = (is_real(gemm->dtype) || !gemm->turned) && gemm->sums == MMCI_SUMS_CHAIN;
-  return in_order && mmci_small_loops_can() && mmci_small_pays(gemm) ? SMALL : ORDERED;
-}
-
-/* Says whether one small product is faster by OpenBLAS's threads: two of them compute complex ones
- * of 60x60 in .8 of the time that small.h takes, of 50x50 in as much. */
-static bool is_worth_threads(const mmci_gemm *gemm) {
-  enum { LEAST = 55 * 55 * 55 };
-  return !is_real(gemm->dtype) && gemm->batch <= 1 && gemm->m * gemm->k * gemm->n >= LEAST &&
-         mmci_blas_threads() > 1;
-}
-
-static method choose_method(const mmci_gemm *gemm) {
-  int64_t m = gemm->m, k = gemm->k, n = gemm->n;
-  bool real = is_real(gemm->dtype), a_conj = !real && gemm->a.conj, b_conj = !real && gemm->b.conj;
-  if (m == 0 || n == 0 || (k == 0 && gemm->accumulate)) return NOTHING;
-  if (gemm->rule.semiring != MMC_PLUS_TIMES) return SEMIRING;
-  if (k == 0) return ZEROS;
-  if (mmci_gemm_is_whole(gemm)) return WHOLE;
-  if (mmci_blas_is_reproducible(gemm)) return choose_ordered(gemm);
-  if (gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16)
-    return mmci_half_is_small(gemm) ? WIDENED : PANELS;
-  if (mmci_dtype_is_integer(gemm->dtype))
-    return mmci_integer_is_direct(gemm) ? DIRECT : mmci_integer_is_words(gemm) ? ORDERED : DIGITS;
-  if ((m | k | n | gemm->a.ld | gemm->b.ld | gemm->ldc) > INT_MAX) return LOOPS;
-  if (mmci_vectors_pay(gemm)) return VECTORS;
-  /* Complex dot products return through conventions that differ among CBLAS builds. */
-  if (m == 1 && n == 1 && real) return DOT;
-  /* xGEMV cannot conjugate the vector. */
-  if (n == 1 && !b_conj && has_op(gemm->a.trans, a_conj)) return MATRIX_VECTOR;
-  if (m == 1 && !a_conj && has_op(!gemm->b.trans, b_conj)) return VECTOR_MATRIX;
-  const bool has_ops = has_op(gemm->a.trans, a_conj) && has_op(gemm->b.trans, b_conj);
-  if (mmci_small_pays(gemm) && !(has_ops && is_worth_threads(gemm))) return SMALL;
-  return has_ops ? MATRIX_MATRIX : LOOPS;
-}
-
-mmci_several_kind mmci_blas_several(const mmci_gemm *gemm) {
-  switch (choose_method(gemm)) {
-    case VECTORS:
-      return MMCI_BY_VECTORS;
-    case WIDENED:
-      return MMCI_BY_HALVES;
-    case DIRECT:
-      return MMCI_BY_INTEGERS;
-    default:
-      return MMCI_ONE_BY_ONE;
-  }
-}
-
-bool mmci_blas_is_call(const mmci_gemm *gemm) {
-  return choose_method(gemm) == MATRIX_MATRIX;
-}
-
-bool mmci_blas_is_small(const mmci_gemm *gemm) {
-  if (mmci_blas_is_reproducible(gemm)) return choose_method(gemm) == SMALL;
-  const method how = choose_method(gemm);
-  const bool is_by_threads = (how == SMALL || how == MATRIX_MATRIX) && !mmci_blas_is_serial(gemm);
-  return (how == SMALL || is_by_threads) && mmci_small_can(gemm);
-}
-
-/* ---- calls --------------------------------------------------------------------------------- */
-
-static int blas_op(bool trans, bool conj) {
-  if (trans) return conj ? MMCI_CBLAS_H : MMCI_CBLAS_T;
-  return conj ? MMCI_CBLAS_CONJ_N : MMCI_CBLAS_N;
-}
-
-/* Return the steps along an operand that is one column, and along one that is one row. */
-static int64_t column_step(const mmci_form *x) {
-  return x->trans ? 1 : x->ld;
-}
-static int64_t row_step(const mmci_form *x) {
-  return x->trans ? x->ld : 1;
-}
-
-#define PARAMETERS const mmci_gemm *gemm, const void *a, const void *b, void *c
-
-/* Defines xGEMM, for any operands. one and beta are pointers for complex types. */
-#define GEMM(suffix, letter, one, beta)                                                          \
-  static void gemm_##suffix(PARAMETERS) {                                                        \
-    mmci_blas.letter##gemm(MMCI_CBLAS_ROW_MAJOR, blas_op(gemm->a.trans, gemm->a.conj),           \
-                           blas_op(gemm->b.trans, gemm->b.conj), gemm->m, gemm->n, gemm->k, one, \
-                           a, gemm->a.ld, b, gemm->b.ld, beta, c, gemm->ldc);                    \
-  }
-
-/* Defines xGEMV; for a vector times a matrix, it takes the transposed matrix first. */
-#define GEMV(suffix, letter, one, beta)                                                         \
-  static void matrix_vector_##suffix(PARAMETERS) {                                              \
-    const mmci_form *x = &gemm->a;                                                              \
-    int64_t m = gemm->m, k = gemm->k;                                                           \
-    mmci_blas.letter##gemv(MMCI_CBLAS_ROW_MAJOR, blas_op(x->trans, x->conj), x->trans ? k : m,  \
-                           x->trans ? m : k, one, a, x->ld, b, column_step(&gemm->b), beta, c,  \
-                           gemm->ldc);                                                          \
-  }                                                                                             \
-  static void vector_matrix_##suffix(PARAMETERS) {                                              \
-    const mmci_form *x = &gemm->b;                                                              \
-    int64_t n = gemm->n, k = gemm->k;                                                           \
-    mmci_blas.letter##gemv(MMCI_CBLAS_ROW_MAJOR, blas_op(!x->trans, x->conj), x->trans ? n : k, \
-                           x->trans ? k : n, one, b, x->ld, a, row_step(&gemm->a), beta, c, 1); \
-  }
-
-#define DOT_PRODUCT(suffix, letter, type)                                                \
-  static void dot_##suffix(PARAMETERS) {                                                 \
-    type product =                                                                       \
-        mmci_blas.letter##dot(gemm->k, a, row_step(&gemm->a), b, column_step(&gemm->b)); \
-    *(type *)c = gemm->accumulate ? *(type *)c + product : product;                      \
-  }
-
-static const float c64[][2] = {{0, 0}, {1, 0}};
-static const double c128[][2] = {{0, 0}, {1, 0}};
-
-GEMM(f32, s, 1, gemm->accumulate)
-GEMM(f64, d, 1, gemm->accumulate)
-GEMM(c64, c, c64[1], c64[gemm->accumulate])
-GEMM(c128, z, c128[1], c128[gemm->accumulate])
-GEMV(f32, s, 1, gemm->accumulate)
-GEMV(f64, d, 1, gemm->accumulate)
-GEMV(c64, c, c64[1], c64[gemm->accumulate])
-GEMV(c128, z, c128[1], c128[gemm->accumulate])
-DOT_PRODUCT(f32, s, float)
-DOT_PRODUCT(f64, d, double)
-
-static void multiply_vectors(PARAMETERS) {
-  const mmci_vectors x = mmci_vectors_make(gemm, 0, 0, 0);
-  mmci_vectors_multiply(&x, 1, a, b, c);
-}
-
-static void write_nothing(PARAMETERS) {
-  (void)gemm, (void)a, (void)b, (void)c;
-}
-
-static void write_zeros(PARAMETERS) {
-  (void)a, (void)b;
-  size_t size = mmc_dtype_size(gemm->dtype);
-  for (int64_t i = 0; i < gemm->m; i++)
-    memset((char *)c + (size_t)i * (size_t)gemm->ldc * size, 0, (size_t)gemm->n * size);
-}
-
-#define ANY_DTYPE [NOTHING] = write_nothing, [ZEROS] = write_zeros, [LOOPS] = mmci_ref_gemm
-#define MATRICES(suffix)                                                  \
-  [VECTORS] = multiply_vectors, [MATRIX_VECTOR] = matrix_vector_##suffix, \
-  [VECTOR_MATRIX] = vector_matrix_##suffix, [MATRIX_MATRIX] = gemm_##suffix
-
-static const mmci_blas_fn calls[MMCI_DTYPES][METHOD_COUNT] = {
-    [MMC_F32] = {ANY_DTYPE, [DOT] = dot_f32, MATRICES(f32)},
-    [MMC_F64] = {ANY_DTYPE, [DOT] = dot_f64, MATRICES(f64)},
-    [MMC_C64] = {ANY_DTYPE, MATRICES(c64)},
-    [MMC_C128] = {ANY_DTYPE, MATRICES(c128)},
-    [MMC_F16] = {ANY_DTYPE, [WIDENED] = mmci_half_small},
-    [MMC_BF16] = {ANY_DTYPE, [WIDENED] = mmci_half_small},
-};
-static const mmci_blas_fn integer_calls[METHOD_COUNT] = {
-    ANY_DTYPE, [DIRECT] = mmci_integer_direct, [ORDERED] = mmci_ordered_small};
-
-mmci_blas_fn mmci_blas_call(mmci_gemm *gemm) {
-  method method = choose_method(gemm);
-  if (method == SEMIRING || method == WHOLE) return NULL;
-  if (mmci_dtype_is_integer(gemm->dtype)) return integer_calls[method];
-  if (method == ORDERED || (method == SMALL && mmci_blas_is_reproducible(gemm)))
-    return mmci_ordered_small;
-  /* CBLAS has no conjugate of real numbers. */
-  if (is_real(gemm->dtype)) gemm->a.conj = gemm->b.conj = false;
-  return calls[gemm->dtype][method == SMALL ? MATRIX_MATRIX : method];
-}
-
-double mmci_blas_serial_s(const mmci_gemm *gemm) {
-  method method = choose_method(gemm);
-  if (method == SEMIRING) return mmci_semiring_serial_s(gemm);
-  if (method == VECTORS) return 4e-9 + mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / 2e10;
-  const double rate = method == LOOPS     ? 1e9
-                      : method == DIRECT  ? 1e10
-                      : method == WIDENED ? 7e10
-                      : method == PANELS  ? 9e10
-                                          : 4e10;
-  return 2e-8 + mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / rate;
-}
-
-/* OpenBLAS gives a product of a matrix and a vector to one thread below so many terms, and one of
- * two matrices up to so many, of complex ones an eighth. */
-enum { SERIAL_GEMV = 9216, SERIAL_GEMM = 64 * 64 * 64, SERIAL_COMPLEX_GEMM = SERIAL_GEMM / 8 };
-
-static bool is_serial_gemm(const mmci_gemm *gemm) {
-  const double terms = (double)gemm->m * (double)gemm->k * (double)gemm->n;
-  return terms <= (is_real(gemm->dtype) ? SERIAL_GEMM : SERIAL_COMPLEX_GEMM);
-}
-
-bool mmci_blas_has_threads(const mmci_gemm *gemm) {
-  if (!mmci_blas.is_openblas || mmci_blas_threads() == 1 || mmci_blas_is_reproducible(gemm))
-    return false;
-  switch (choose_method(gemm)) {
-    case MATRIX_VECTOR:
-    case VECTOR_MATRIX:
-      return !mmci_blas_is_serial(gemm);
-    case SMALL:
-    case MATRIX_MATRIX:
-      return !is_serial_gemm(gemm);
-    default:
-      return false;
-  }
-}
-
-bool mmci_blas_is_serial(const mmci_gemm *gemm) {
-  double terms = (double)gemm->m * (double)gemm->k * (double)gemm->n;
-  switch (choose_method(gemm)) {
-    case PANELS:
-    case DIGITS:
-    case WHOLE:
-      return false; /* their room belongs to the queue */
-    case SEMIRING:
-      return mmci_semiring_workers(gemm) == 1;
-    case DOT:
-    case MATRIX_VECTOR:
-    case VECTOR_MATRIX:
-      return terms < SERIAL_GEMV;
-    case MATRIX_MATRIX:
-      return is_serial_gemm(gemm);
-    case ORDERED:
-      return gemm->sums == MMCI_SUMS_PIECES ? mmci_ordered_is_short(gemm) : terms <= SERIAL_GEMM;
-    default:
-      return true;
-  }
-}
-
 /* A thread takes some 0.2 s for so many operations in 64 bits, and for twice as many in 32 bits. */
 static const double piece_flops = 8e9;
 
@@ -351,10 +89,11 @@ static bool is_single_precision(mmc_dtype dtype) {
  * to be no longer than what is not stopped. */
 bool mmci_blas_is_shared(const mmci_gemm *gemm, int64_t batch) {
   if (batch <= 1 || mmci_blas_is_serial(gemm)) return batch > 1;
-  const method how = choose_method(gemm);
+  const mmci_method how = mmci_blas_method(gemm);
   const int64_t threads = mmci_blas_threads(), rounds = (batch + threads - 1) / threads;
   return mmci_blas.is_openblas &&
-         (how == MATRIX_MATRIX || how == MATRIX_VECTOR || how == VECTOR_MATRIX) &&
+         (how == MMCI_METHOD_MATRIX_MATRIX || how == MMCI_METHOD_MATRIX_VECTOR ||
+          how == MMCI_METHOD_VECTOR_MATRIX) &&
          (double)(rounds * threads) <= 1.2 * (double)batch &&
          mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) <=
              piece_flops * (is_single_precision(gemm->dtype) ? 2 : 1);
@@ -416,7 +155,7 @@ static const char *variant_name(mmc_dtype dtype, int variant) {
 }
 
 static bool may_go_by_blocks(const mmci_gemm *gemm) {
-  return choose_method(gemm) == MATRIX_MATRIX && mmci_blocks_can(gemm);
+  return mmci_blas_method(gemm) == MMCI_METHOD_MATRIX_MATRIX && mmci_blocks_can(gemm);
 }
 
 /* Says whether a few rows are multiplied by a matrix: a CBLAS packs the matrix before it reads it
@@ -427,9 +166,10 @@ static bool may_skip_packing(const mmci_gemm *gemm) {
 
 static int variants(mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
-  method how = choose_method(gemm);
-  if (how == NOTHING || how == ZEROS || how == ORDERED || how == LOOPS || how == DIRECT ||
-      how == DIGITS || how == WHOLE || how == SEMIRING || how == VECTORS ||
+  mmci_method how = mmci_blas_method(gemm);
+  if (how == MMCI_METHOD_NOTHING || how == MMCI_METHOD_ZEROS || how == MMCI_METHOD_ORDERED ||
+      how == MMCI_METHOD_LOOPS || how == MMCI_METHOD_DIRECT || how == MMCI_METHOD_DIGITS ||
+      how == MMCI_METHOD_WHOLE || how == MMCI_METHOD_SEMIRING || how == MMCI_METHOD_VECTORS ||
       mmci_blas_is_reproducible(gemm))
     return 0;
   return fewer() + may_go_by_blocks(gemm) + may_skip_packing(gemm);
@@ -540,7 +280,8 @@ static pieces choose_pieces(const mmci_gemm *gemm, int threads) {
 }
 
 bool mmci_blas_is_in_pieces(const mmci_gemm *gemm) {
-  return choose_method(gemm) == MATRIX_MATRIX && choose_pieces(gemm, mmci_blas_threads()).any;
+  return mmci_blas_method(gemm) == MMCI_METHOD_MATRIX_MATRIX &&
+         choose_pieces(gemm, mmci_blas_threads()).any;
 }
 
 /* Returns where element (row, col) of an operand lies, which is stored transposed or not. */
@@ -618,8 +359,8 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
 }
 
 /* Says whether loops compute the product at once; to these the number of threads is nothing. */
-static bool goes_to_loops(const mmci_gemm *gemm, method how) {
-  return how == SMALL && mmci_small_loops_can() && gemm->variant <= fewer();
+static bool goes_to_loops(const mmci_gemm *gemm, mmci_method how) {
+  return how == MMCI_METHOD_SMALL && mmci_small_loops_can() && gemm->variant <= fewer();
 }
 
 /* Whatever writes code, packs into a queue's room or cuts is left to prepare(), and of batches what
@@ -628,20 +369,20 @@ static bool goes_to_loops(const mmci_gemm *gemm, method how) {
 static bool takes_at_once(const mmci_device *device, const mmci_gemm *gemm, bool beside) {
   (void)device;
   if (gemm->precision != MMCI_NATIVE) return false;
-  const method how = choose_method(gemm);
+  const mmci_method how = mmci_blas_method(gemm);
   if (goes_to_loops(gemm, how)) return true;
   if (gemm->variant != 0 || (gemm->batch > 1 && !mmci_blas_is_serial(gemm)) ||
       (beside && !mmci_blas_is_serial(gemm) && mmci_small_can(gemm)))
     return false;
   switch (how) {
-    case MATRIX_MATRIX:
+    case MMCI_METHOD_MATRIX_MATRIX:
       return !choose_pieces(gemm, mmci_blas_threads()).any;
-    case VECTORS:
-    case WIDENED:
-    case DIRECT:
-    case DOT:
-    case MATRIX_VECTOR:
-    case VECTOR_MATRIX:
+    case MMCI_METHOD_VECTORS:
+    case MMCI_METHOD_WIDENED:
+    case MMCI_METHOD_DIRECT:
+    case MMCI_METHOD_DOT:
+    case MMCI_METHOD_MATRIX_VECTOR:
+    case MMCI_METHOD_VECTOR_MATRIX:
       return true;
     default:
       return false;
@@ -665,10 +406,10 @@ static void multiply_each(const mmci_gemm *gemm, const mmci_small *small, mmci_b
 static void multiply_at_once(mmci_device *device, const mmci_gemm *given, const void *a,
                              const void *b, void *c) {
   (void)device;
-  const method how = choose_method(given);
+  const mmci_method how = mmci_blas_method(given);
   const int64_t size = (int64_t)mmc_dtype_size(given->dtype);
   mmci_gemm gemm = *given;
-  if (is_real(gemm.dtype)) gemm.a.conj = gemm.b.conj = false;
+  if (!mmci_dtype_is_complex(gemm.dtype)) gemm.a.conj = gemm.b.conj = false;
   if (goes_to_loops(given, how)) {
     const mmci_small small = mmci_small_make(&gemm);
     multiply_each(&gemm, &small, NULL, a, b, c);
@@ -751,39 +492,39 @@ static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision pre
 static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
   if (gemm->variant > 0) return variant_name(gemm->dtype, gemm->variant);
-  switch (choose_method(gemm)) {
-    case NOTHING:
+  switch (mmci_blas_method(gemm)) {
+    case MMCI_METHOD_NOTHING:
       return "nothing";
-    case ZEROS:
+    case MMCI_METHOD_ZEROS:
       return "zeros";
-    case PANELS:
+    case MMCI_METHOD_PANELS:
       return "panels";
-    case WIDENED:
+    case MMCI_METHOD_WIDENED:
       return "widened";
-    case SEMIRING:
+    case MMCI_METHOD_SEMIRING:
       return mmc_semiring_name(gemm->rule.semiring);
-    case DIGITS:
+    case MMCI_METHOD_DIGITS:
       return "digits";
-    case WHOLE:
+    case MMCI_METHOD_WHOLE:
       return "whole numbers";
-    case DOT:
+    case MMCI_METHOD_DOT:
       return "dot";
-    case VECTORS:
+    case MMCI_METHOD_VECTORS:
       return "vectors";
-    case MATRIX_VECTOR:
-    case VECTOR_MATRIX:
+    case MMCI_METHOD_MATRIX_VECTOR:
+    case MMCI_METHOD_VECTOR_MATRIX:
       return "gemv";
-    case MATRIX_MATRIX:
+    case MMCI_METHOD_MATRIX_MATRIX:
       return "gemm";
-    case SMALL:
+    case MMCI_METHOD_SMALL:
       return mmci_blas_is_reproducible(gemm) ? "small in order" : "libxsmm";
-    case ORDERED:
+    case MMCI_METHOD_ORDERED:
       return mmci_dtype_is_integer(gemm->dtype) ? "words"
              : gemm->sums == MMCI_SUMS_PIECES   ? "in pieces"
                                                 : "in order";
-    case DIRECT:
-    case LOOPS:
-    case METHOD_COUNT:
+    case MMCI_METHOD_DIRECT:
+    case MMCI_METHOD_LOOPS:
+    case MMCI_METHODS:
       break;
   }
   return "loops";
@@ -835,7 +576,7 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   kernel->multiply = mmci_blas_call(&kernel->gemm);
   if (gemm->batch == 0) kernel->gemm.batch = 1;
   mmc_status status = MMC_OK;
-  if (choose_method(gemm) == SMALL || gemm->variant > fewer() + 1)
+  if (mmci_blas_method(gemm) == MMCI_METHOD_SMALL || gemm->variant > fewer() + 1)
     status = prepare_small(kernel, error);
   else if (gemm->variant == fewer() + 1)
     status = prepare_blocks(kernel, error);
@@ -853,17 +594,19 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   if (is_shared && kernel->blocks == NULL)
     kernel->threads = mmci_workers((double)gemm->batch * mmci_blas_serial_s(gemm), gemm->batch);
   if (kernel->is_single && kernel->small == NULL && kernel->blocks == NULL &&
-      choose_method(gemm) == MATRIX_MATRIX)
+      mmci_blas_method(gemm) == MMCI_METHOD_MATRIX_MATRIX)
     kernel->pieces = choose_pieces(gemm, kernel->limit > 0 ? kernel->limit : mmci_blas_threads());
   /* OpenBLAS must not start threads of its own beside these. */
   if (kernel->threads > 1 && kernel->small == NULL) kernel->limit = 1;
-  if (choose_method(gemm) == ORDERED && !mmci_blas_is_serial(gemm)) {
+  if (mmci_blas_method(gemm) == MMCI_METHOD_ORDERED && !mmci_blas_is_serial(gemm)) {
     kernel->ordered_threads = mmci_ordered_threads(gemm);
     if (status == MMC_OK) status = mmci_workers_provide(kernel->ordered_threads, error);
   }
-  if ((choose_method(gemm) == DIGITS || choose_method(gemm) == WHOLE) && status == MMC_OK)
+  if ((mmci_blas_method(gemm) == MMCI_METHOD_DIGITS ||
+       mmci_blas_method(gemm) == MMCI_METHOD_WHOLE) &&
+      status == MMC_OK)
     status = mmci_workers_provide(mmci_ordered_threads(gemm), error);
-  if (choose_method(gemm) == SEMIRING) {
+  if (mmci_blas_method(gemm) == MMCI_METHOD_SEMIRING) {
     kernel->semiring_threads = mmci_semiring_workers(gemm);
     kernel->room_bytes = mmci_semiring_room(gemm, kernel->semiring_threads);
     if (status == MMC_OK) status = mmci_workers_provide(kernel->semiring_threads, error);
