@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import Any, Literal, Optional, Sequence, overload
+from typing import Any, Literal, Optional, Sequence, Union, overload
 
 from . import _blas, _mmchain
 from ._bench import bench
@@ -111,7 +111,7 @@ _execute = _mmchain.execute
 
 @overload
 def multi_dot(
-    arrays: Sequence[Array],
+    arrays: Union[Array, Sequence[Array]],
     *,
     out: Optional[Array] = None,
     objective: Objective = "time",

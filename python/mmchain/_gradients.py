@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
@@ -129,9 +128,7 @@ def gradients(
     matrices = tuple(_matrices(factors, chain, dtype))
     one = matrices[0].shape[:-2]
     ends = (chain.dims[0], chain.dims[-1])
-    limit = None if memory_limit is None else operator.index(memory_limit)
-    if limit is not None and limit < 0:
-        raise ValueError(f"memory_limit: expected bytes, 0 or more, got {limit}")
+    limit = _shapes.bytes_of(memory_limit)
     wanted, batch = [True] * len(factors), one[0] if one else 1
     with Prepared(name, chain.dims, batch, wanted, "cpu", limit) as work:
         places, count = work.places()

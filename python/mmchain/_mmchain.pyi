@@ -144,6 +144,7 @@ def scan(
 def sparse(
     dtype: str,
     factors: List[Tuple[Any, ...]],
+    count: int,
     objective: Optional[str],
     device: Optional[str],
     out: Optional[Tuple[int, int, Any]],

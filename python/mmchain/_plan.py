@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 from functools import cached_property, lru_cache
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union, overload
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union, overload
 
 import numpy as np
 
@@ -331,7 +331,7 @@ def chain_of_any(
 def _are_dense(items: List[Any], kind: type) -> bool:
     """Whether items of one type are surely dense arrays, and no sizes."""
     if kind is np.ndarray:
-        return items[0].ndim > 0
+        return bool(items[0].ndim > 0)
     torch = sys.modules.get("torch")
     if torch is None or kind is not torch.Tensor or items[0].ndim == 0:
         return False
@@ -397,7 +397,7 @@ class Order(NamedTuple):
         return parenthesization(self.products)
 
 
-def order(dims: Sequence[int]) -> Order:
+def order(dims: Iterable[int]) -> Order:
     """The cheapest order of a chain of any length by its dims alone: factor i is of dims[i] x
     dims[i + 1].
 
@@ -425,7 +425,7 @@ def _with_rule(text: str, checked: bool, mod: Optional[int]) -> str:
     name, colon, rest = text.partition(":")
     if not colon or not name.isalnum():
         raise ValueError(f"chain: expected a dtype of integers, without a rule of its own, got {text}")
-    return f"{name}{'!' if mod is None else f'%{operator.index(mod)}'}:{rest}"
+    return f"{name}{'!' if mod is None else f'%{_shapes.rule_of(False, mod)}'}:{rest}"
 
 
 def _transposes(text: str) -> bool:
@@ -489,6 +489,8 @@ def plan(
     source, here, on_device, rows = chain_of_any(chain, dtype)
     if checked or mod is not None:
         source, rows = _with_rule(chain_text(chain, dtype)[0], checked, mod), None
+    if objective == "time" and isinstance(source, str) and "~" in source:
+        objective = "flops"  # as multi_dot plans products over semirings
     device = here if device is None else device
     given = None if order is None else order_text(order)
     arithmetic = precision if tolerance is None else _shapes.within(tolerance, precision)

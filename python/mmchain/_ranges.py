@@ -12,6 +12,7 @@ import numpy as np
 from . import _mmchain
 from ._general import expect_dense, room_of, semiring_number
 from ._host import Kind, bits, name_of, plain
+from ._shapes import bytes_of
 from ._types import Device
 
 
@@ -100,11 +101,11 @@ class Ranges:
         self._count = prod(factors.shape[:-3])
         self._batch: Tuple[int, ...] = tuple(map(int, factors.shape[:-3]))
         self._side = int(factors.shape[-1])
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a handler of a signal may call too
         self._scaled = bool(scaled)
         if self._count == 0:
             raise ValueError(f"stack: expected a batch of 1 or more, got {tuple(factors.shape)}")
-        limit = None if memory_limit is None else operator.index(memory_limit)
+        limit = bytes_of(memory_limit)
         name = name_of(self._dtype, integers=True)
         number = semiring_number(semiring)
         self._row = _mmchain.Ranges(name, self._side, self._count, device, limit, self._scaled, number)
@@ -137,6 +138,9 @@ class Ranges:
         with self._lock:
             if method(array, *arguments) is NotImplemented:
                 method(np.array(array, order="C", copy=True), *arguments)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("Ranges: expected no copies of a row and its tree: make another one of the factors")
 
     def __len__(self) -> int:
         return self._describe()[0]
@@ -179,7 +183,7 @@ class Ranges:
             return self._kind.from_numpy(out), exponents if self._batch else int(exponents)
         return self._kind.from_numpy(out)
 
-    def update(self, i: Union[int, Sequence[int]], a: Any) -> None:
+    def update(self, i: Union[int, Sequence[int], np.ndarray], a: Any) -> None:
         """Puts a in place of factor i; or, where i are several numbers, the stack a, shape
         (..., k, n, n), in place of these. Of a number that occurs twice the last one counts.
         IndexError: a number is not in 0 <= i < len; then nothing is changed."""

@@ -16,6 +16,8 @@ import threading
 from math import prod
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
+import numpy as np
+
 from . import _mmchain
 from ._ranges import Ranges
 from ._types import Device
@@ -89,7 +91,7 @@ class DeviceRanges(Ranges):
         self._side = int(stack.shape[-1])
         if 0 in self._batch:
             raise ValueError(f"stack: expected a batch of 1 or more, got {tuple(stack.shape)}")
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._count = prod(self._batch)
         self._small = self._open()
         self._levels: List[_Level] = []
@@ -383,7 +385,7 @@ class DeviceRanges(Ranges):
         for level, held in enumerate(self._levels[1:], 1):
             held.spans[(position >> level) % held.slots] = _nothing
 
-    def update(self, i: Union[int, Sequence[int]], a: Any) -> None:
+    def update(self, i: Union[int, Sequence[int], np.ndarray], a: Any) -> None:
         if self._has_taken(i, a):
             return
         if hasattr(i, "__len__"):

@@ -144,6 +144,11 @@ def _by_tree(running: Running, factors: Any, initial: Any, numpy: Any) -> Any:
 # ---- the functions --------------------------------------------------------------------------------
 
 
+def _expect_array(out: Any) -> None:
+    if out is not None and not hasattr(out, "shape"):
+        raise TypeError(f"out: expected an array, got {type(out).__name__}")
+
+
 def _run(running: Running, arrays: List[Any], out: Any) -> Any:
     given = [array for array in arrays if array is not None]
     for array in given:
@@ -157,6 +162,7 @@ def _run(running: Running, arrays: List[Any], out: Any) -> Any:
         raise ValueError(f"{name}: expected a stack of square matrices: {error}") from None
     factors, initial, addend = [None if array is None else tuple(array.shape) for array in arrays]
     shapes = fit(running, factors or (), initial, addend)
+    _expect_array(out)
     if out is not None and tuple(out.shape) != shapes.out:
         expected, got = running.told(shapes.out), running.told(tuple(out.shape))
         raise ValueError(f"out: expected shape {expected}, got {got}")
@@ -221,12 +227,12 @@ def scan(
 
 
 def recurrence(
-    a: Array,
-    x0: Array,
-    b: Optional[Array] = None,
+    a: Any,
+    x0: Any,
+    b: Optional[Any] = None,
     reverse: bool = False,
     exclusive: bool = False,
-    out: Optional[Array] = None,
+    out: Optional[Any] = None,
     *,
     device: Optional[Device] = None,
     semiring: str = "plus-times",
@@ -270,6 +276,7 @@ def recurrence(
     room = _general.room_of([array for array in (a, x0, b) if array is not None])
     initial: Any = room.as_array(x0)
     addend: Any = None if b is None else room.as_array(b)
+    _expect_array(out)
     made: Any = out
     vector = initial.ndim == 1
     running = Running(True, bool(reverse), bool(exclusive), device, vector, number, bool(scaled))

@@ -129,7 +129,10 @@ def within(tolerance: float, precision: str) -> str:
     """The precision that the library calls a tolerance by."""
     if precision not in ("native", "faithful"):
         raise ValueError(f"tolerance: expected no precision but faithful with it, got {precision}")
-    value = float(tolerance)
+    try:
+        value = float(tolerance)
+    except (TypeError, ValueError):
+        raise TypeError(f"tolerance: expected a number, got {type(tolerance).__name__}") from None
     if not 0 < value < 1:
         raise ValueError(f"tolerance: expected a number above 0 and below 1, got {tolerance!r}")
     return repr(value)
@@ -171,13 +174,28 @@ def expect_own(precision: str) -> None:
         )
 
 
+def whole(name: str, number: Any) -> int:
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise TypeError(f"{name}: expected a whole number, got {type(number).__name__}") from None
+
+
+def bytes_of(limit: Optional[int]) -> Optional[int]:
+    """A limit of memory, or None for none."""
+    count = None if limit is None else whole("memory_limit", limit)
+    if count is not None and not 0 <= count < 2**64:
+        raise ValueError(f"memory_limit: expected 0 to 2^64 - 1 bytes, got {limit}")
+    return count
+
+
 def rule_of(checked: bool, mod: Optional[int]) -> int:
     """The rule of execute() by which integers are multiplied."""
     if mod is None:
         return -1
     if checked:
         raise ValueError("checked: expected no mod with it, with which nothing overflows")
-    rule = operator.index(mod)
+    rule = whole("mod", mod)
     if not 0 < rule < 2**63:
         raise ValueError(f"mod: expected 1 to 2**63 - 1, got {mod}")
     return rule

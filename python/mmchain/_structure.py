@@ -338,12 +338,12 @@ def inv(matrix: Any) -> Union[Factor, Group]:
     >>> np.allclose(b, np.linalg.lstsq(x, y, rcond=None)[0])
     True
     """
-    if isinstance(matrix, (list, tuple)):
+    if isinstance(matrix, (list, tuple)) and not (len(matrix) == 1 and isinstance(matrix[0], Group)):
         return Group(matrix)
     if isinstance(matrix, LowRank) or _is_sparse(matrix):
         return Group([matrix])
-    if isinstance(matrix, Group):
-        raise TypeError("inv: expected a matrix or a list, got an inverse of a product")
+    if isinstance(matrix, (Group, list, tuple)):
+        raise TypeError("inv: expected a matrix or a list, got the inverse of a product alone")
     if isinstance(matrix, Factor):
         return Factor(matrix.array, matrix.words, matrix.op, not matrix.inverse)
     return Factor(matrix, (), "N", True)
@@ -641,8 +641,13 @@ def execute(plan: Plan, items: Sequence[Any], out: Any) -> Any:
 
 def _run(plan: Plan, chain: _Chain, out: Any) -> Any:
     result = _executed(plan, chain.arrays, out)
+    if result is None and out is not None:
+        ends = chain.arrays[0].shape[:-1] + chain.arrays[-1].shape[1:]
+        raise ValueError(
+            f"out: expected a C-contiguous array of {chain.dtype} of shape {ends}, apart from the factors"
+        )
     if result is None:
-        raise ValueError(f"arrays: {chain.text} cannot be multiplied where they are, or out does not fit")
+        raise ValueError(f"arrays: {chain.text} cannot be multiplied where they are")
     return result
 
 

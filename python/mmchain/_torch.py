@@ -58,14 +58,15 @@ def is_differentiated(tensors: Sequence[torch.Tensor]) -> bool:
         return True
     if not _has_level() or _transforms_active():
         return False
-    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
+    unpack: Any = forward_ad.unpack_dual
+    return any(unpack(tensor).tangent is not None for tensor in tensors)
 
 
 def expect_unseen(what: str) -> None:
     """Raises a TypeError where PyTorch must see products that it has none of."""
     if _is_seen():
         raise TypeError(
-            f"arrays: expected no torch.func, trace or TorchDispatchMode with {what}, which is not PyTorch's"
+            f"arrays: expected no torch.func, trace or TorchDispatchMode with {what}, as it sees PyTorch's own only"
         )
 
 
@@ -162,7 +163,8 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, da: torch.Tensor, db: torch.Tensor, _: None) -> torch.Tensor:
         a, b = ctx.saved_tensors
-        return _Product.apply(da, b, ctx.options) + _Product.apply(a, db, ctx.options)
+        tangent: torch.Tensor = _Product.apply(da, b, ctx.options) + _Product.apply(a, db, ctx.options)
+        return tangent
 
     @staticmethod
     @_uncast

@@ -186,7 +186,7 @@ static bool read_limit(PyObject *limit, uint64_t *bytes) {
   }
   *bytes = PyLong_AsUnsignedLongLong(number);
   if (PyErr_Occurred())
-    PyErr_Format(PyExc_OverflowError, "memory_limit: expected 0 to 2^64 - 1 bytes, got %S", number);
+    PyErr_Format(PyExc_ValueError, "memory_limit: expected 0 to 2^64 - 1 bytes, got %S", number);
   Py_DECREF(number);
   return !PyErr_Occurred();
 }
@@ -201,7 +201,9 @@ static PyObject *plan_type_new(PyTypeObject *type, PyObject *args, PyObject *kwa
                                    &order))
     return NULL;
   double max_slowdown = slowdown != Py_None ? PyFloat_AsDouble(slowdown) : 0;
-  if (PyErr_Occurred()) return NULL;
+  if (PyErr_Occurred())
+    return PyErr_Format(PyExc_TypeError, "max_slowdown: expected a number, got %.100s",
+                        Py_TYPE(slowdown)->tp_name);
   uint64_t limit_bytes;
   if (!read_limit(limit, &limit_bytes)) return NULL;
   mmc_chain *chain = read_chain(source);
@@ -485,8 +487,11 @@ static PyObject *plan_describe(mmcp_plan *self, PyObject *argument) {
     const char *name;
     mmc_format format;
   } formats[] = {{"text", MMC_TEXT}, {"json", MMC_JSON}, {"dot", MMC_DOT}, {"svg", MMC_SVG}};
-  const char *name = PyUnicode_AsUTF8(argument);
-  if (name == NULL || mmcp_plan_ensure(self) < 0) return NULL;
+  const char *name;
+  if (mmcp_text(argument, "format", &name) < 0) return NULL;
+  if (name == NULL)
+    return PyErr_Format(PyExc_TypeError, "format: expected text, json, dot or svg, got None");
+  if (mmcp_plan_ensure(self) < 0) return NULL;
   for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
     if (strcmp(name, formats[f].name) != 0) continue;
     growing text = {NULL, 0, 0};

@@ -142,12 +142,14 @@ static int read_operand(call *c, int i, mmc_matrix *matrix, int64_t *step) {
   return mmc_matrix_stack(matrix, view->dtype, stacks, view->shape, strides, NULL);
 }
 
-/* Where a result has one step and stride only, those of no length are as long as it. */
-static void separate(mmc_matrix *out, int64_t *step, int64_t length) {
+/* Where a result has one step and stride only, those of no length are as long as it. Returns
+ * whether results lie apart, and not between each other's lines. */
+static int separate(mmc_matrix *out, int64_t *step, int64_t length) {
   const int64_t lines = out->layout == MMC_ROW_MAJOR ? out->rows : out->cols;
   const int64_t cells = out->layout == MMC_ROW_MAJOR ? out->cols : out->rows;
-  const int64_t one = lines * (out->ld != 0 ? out->ld : cells);
-  if (length <= 1) *step = one;
+  const int64_t ld = out->ld != 0 ? out->ld : cells;
+  if (length <= 1) *step = lines * ld;
+  return lines == 0 || llabs(*step) >= (lines - 1) * ld + cells;
 }
 
 static int read_operands(call *c) {
@@ -158,7 +160,7 @@ static int read_operands(call *c) {
   if (got == 1 && c->has[INITIAL]) got = read_operand(c, INITIAL, &o->initial, NULL);
   if (got == 1 && c->has[ADDEND]) got = read_operand(c, ADDEND, &o->addend, &o->addend_step);
   if (got == 1) got = read_operand(c, OUT, &o->out, &o->out_step);
-  if (got == 1) separate(&o->out, &o->out_step, c->views[OUT].shape[c->views[OUT].ndim - 3]);
+  if (got == 1) got = separate(&o->out, &o->out_step, c->views[OUT].shape[c->views[OUT].ndim - 3]);
   return got;
 }
 

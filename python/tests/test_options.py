@@ -1,5 +1,7 @@
 """Options and arrays that one way takes are refused, or used, by all ways that a call may go."""
 
+import copy
+import pickle
 import warnings
 
 import numpy as np
@@ -145,3 +147,51 @@ def test_warnings_point_at_the_caller(call):
         call()
     told = [warning for warning in seen if "multi_dot" in str(warning.message)]
     assert told and {warning.filename for warning in told} == {__file__}
+
+
+STACK = np.stack([A] * 4)
+
+
+@pytest.mark.parametrize(
+    "kind, name, call",
+    [
+        (TypeError, "mod", lambda: mmchain.multi_dot([WHOLE, WHOLE], mod=7.0)),
+        (TypeError, "mod", lambda: mmchain.plan([WHOLE, WHOLE], mod=7.0)),
+        (TypeError, "tolerance", lambda: mmchain.multi_dot([A, A], tolerance="x")),
+        (TypeError, "max_slowdown", lambda: mmchain.plan([A, A], objective="energy", max_slowdown="a")),
+        (TypeError, "format", lambda: mmchain.plan([A, A]).explain(None)),
+        (TypeError, "memory_limit", lambda: mmchain.Ranges(STACK, memory_limit="a")),
+        (ValueError, "memory_limit", lambda: mmchain.Ranges(STACK, memory_limit=-1)),
+        (ValueError, "memory_limit", lambda: mmchain.plan([A, A], memory_limit=-1)),
+        (ValueError, "memory_limit", lambda: mmchain.gradients([A, A], A, memory_limit=-1)),
+        (ValueError, "chain", lambda: mmchain.plan("f64:3x3\0x3")),
+        (TypeError, "out", lambda: mmchain.scan(STACK, out="x")),
+        (TypeError, "out", lambda: mmchain.recurrence(STACK, A[0], out="x")),
+        (ValueError, "out", lambda: mmchain.multi_dot([mmchain.lower(A), A], out=np.empty((3, 3), "f4"))),
+        (ValueError, "out", lambda: mmchain.multi_dot([mmchain.lower(A), A], out=np.empty((3, 3), order="F"))),
+        (TypeError, "inv", lambda: mmchain.inv([mmchain.inv([A, A])])),
+        (TypeError, "Ranges", lambda: copy.deepcopy(mmchain.Ranges(STACK))),
+        (TypeError, "Ranges", lambda: pickle.dumps(mmchain.Ranges(STACK))),
+    ],
+)
+def test_errors_name_the_argument(kind, name, call):
+    with pytest.raises(kind, match=f"^{name}: expected "):
+        call()
+
+
+def test_results_between_each_others_lines():
+    for shape, initial in (((4, 3), A[0]), ((4, 3, 3), A)):
+        out = np.empty(shape, order="F")
+        assert np.shares_memory(mmchain.recurrence(STACK, initial, out=out), out)
+        np.testing.assert_array_equal(out, mmchain.recurrence(STACK, initial))
+
+
+def test_plans_over_semirings_need_no_objective():
+    plan = mmchain.plan("f64~max-plus:3x3x3")
+    np.testing.assert_array_equal(plan.execute([A, A + 1]), mmchain.multi_dot([A, A + 1], semiring="max-plus"))
+
+
+def test_a_handler_may_ask_the_row_that_is_at_work():
+    row = mmchain.Ranges(STACK)
+    with row._lock:  # as a signal's handler finds it
+        np.testing.assert_allclose(row.product(0, 1), A)

@@ -102,7 +102,7 @@ def test_bad_chains():
         mmchain.plan("2x3x4", solver="oracle")
     with pytest.raises(MemoryError):
         mmchain.plan("1500x1400x1500x1400x1500", memory_limit=8)
-    with pytest.raises(OverflowError):
+    with pytest.raises(ValueError, match="^memory_limit: "):
         mmchain.plan("2x3x4", memory_limit=-1)
     with pytest.raises(TypeError):
         _mmchain.Plan("2x3x4")
