@@ -175,13 +175,23 @@ int cli_chain_of_words(cli_call *call, const char *where, int count, char **word
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
+bool cli_line_next(cli_call *call, const char *where, FILE *file, char **line, size_t *capacity,
+                   int *status) {
+  const ssize_t length = getline(line, capacity, file);
+  if (length < 0) return false;
+  if (strlen(*line) == (size_t)length) return true;
+  *status = cli_fail(call, CLI_BAD, "%s: expected text, got a NUL", where);
+  return false;
+}
+
 /* Reads the only line of standard input that holds words. */
 static int read_line(cli_call *call, cli_words *out) {
   cli_words words = {0};
   char *line = NULL;
   size_t capacity = 0;
   int status = cli_note_input(call, "", "standard input", "/dev/stdin");
-  while (status == CLI_DONE && getline(&line, &capacity, stdin) >= 0) {
+  while (status == CLI_DONE &&
+         cli_line_next(call, "standard input", stdin, &line, &capacity, &status)) {
     cli_words more;
     if (!cli_words_split(line, &more)) {
       status = cli_fail_memory(call, "a line of standard input takes", (double)capacity);

@@ -32,4 +32,9 @@ int cli_chain_of_words(cli_call *call, const char *where, int count, char **word
 /* Makes the chain of a command's arguments. */
 int cli_chain_of_arguments(cli_call *call, int count, char **arguments, mmc_chain **out);
 
+/* Reads the next line of a file, as getline() does. Returns false at its end, and at a line with a
+ * NUL, which would end it early: then *status is CLI_BAD, after saying so. */
+bool cli_line_next(cli_call *call, const char *where, FILE *file, char **line, size_t *capacity,
+                   int *status);
+
 #endif

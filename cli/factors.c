@@ -42,7 +42,11 @@ static bool is_name(const char *argument, size_t length) {
 static const char *power_of(const char *argument) {
   const char *power = strrchr(argument, '^');
   cli_factor_spec unused = {0};
+  size_t path_length = 0;
   if (power == NULL || argument[0] == '-') return power;
+  /* A ^ in the name of a member, which an op ends, is none. */
+  mmc_file_format(argument, &path_length);
+  if (argument[path_length] == ':' && strchr(power, ':') != NULL) return NULL;
   size_t length = without_op(argument, (size_t)(power - argument), &unused);
   return is_name(argument, length) ? power : NULL;
 }
@@ -91,6 +95,29 @@ static bool is_standard_input(const char *path) {
   return strcmp(path, "-") == 0;
 }
 
+/* Says why a file cannot be read. The message begins with the name of the file. */
+static int fail_reading(cli_call *call, const char *path) {
+  static const char device[] = "/dev/stdin";
+  char message[512], hint[CLI_HINT_SIZE];
+  mmc_context_message(call->context, message, sizeof message);
+  if (strcmp(path, device) != 0)
+    return cli_fail(call, CLI_BAD, "%s%s", message, cli_file_hint(path, hint));
+  return cli_fail(call, CLI_BAD, "standard input%s", message + strlen(device));
+}
+
+int cli_array_open(cli_call *call, const char *what, const char *shown, const char *name,
+                   char **path, cli_stamp *stamp, mmc_file **out) {
+  if (is_standard_input(name)) name = "/dev/stdin";
+  *path = cli_file_part(name);
+  if (*path == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
+  cli_stamp_take(*path, stamp);
+  int result = cli_note_input(call, what, shown, *path);
+  if (result != CLI_DONE) return result;
+  mmc_status status = mmc_file_open(call->context, name, out);
+  if (status == MMC_E_IO) return fail_reading(call, *path);
+  return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
+}
+
 static int open_one(cli_call *call, int i, const char *argument, const cli_factor_spec *s,
                     cli_factors *factors) {
   factors->paths[i] = strndup(argument, s->name_length);
@@ -102,19 +129,9 @@ static int open_one(cli_call *call, int i, const char *argument, const cli_facto
         call, CLI_BAD,
         "%s: expected N, T, H, each or what the matrix is, as lower, after the colon, got '%s'%s",
         argument, wrong_op, cli_traits_hint(wrong_op, hint));
-  if (is_standard_input(name)) name = "/dev/stdin";
-  factors->file_paths[i] = cli_file_part(name);
-  if (factors->file_paths[i] == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
-  cli_stamp_take(factors->file_paths[i], &factors->stamps[i]);
-  int result = cli_note_input(call, "the factor ", factors->paths[i], factors->file_paths[i]);
+  int result = cli_array_open(call, "the factor ", name, name, &factors->file_paths[i],
+                              &factors->stamps[i], &factors->files[i]);
   if (result != CLI_DONE) return result;
-  mmc_status status = mmc_file_open(call->context, name, &factors->files[i]);
-  if (status == MMC_E_IO) {
-    char message[512];
-    mmc_context_message(call->context, message, sizeof message);
-    return cli_fail(call, CLI_BAD, "%s%s", message, cli_file_hint(factors->file_paths[i], hint));
-  }
-  if (status != MMC_OK) return cli_fail_status(call, status, "");
   const mmc_file *file = factors->files[i];
   double bytes = (double)mmc_dtype_size(mmc_file_dtype(file));
   for (int d = 0; d < mmc_file_ndim(file); d++) bytes *= (double)mmc_file_shape(file)[d];

@@ -53,6 +53,12 @@ typedef struct cli_factor_spec {
  * CLI_DONE, or CLI_BAD after saying what is wrong. */
 int cli_factor_read(cli_call *call, const char *argument, cli_factor_spec *out);
 
+/* Opens an array of a file, or of standard input for "-", and notes it as an input, of which what
+ * and shown together say which it is (guard.h). *path, which is released with free(), and stamp are
+ * those of its file. Returns CLI_DONE, or the exit status after saying what is wrong. */
+int cli_array_open(cli_call *call, const char *what, const char *shown, const char *name,
+                   char **path, cli_stamp *stamp, mmc_file **out);
+
 /* Opens the files. Of those of another dtype than the one that all are promoted to, the elements
  * are converted where promotes says so; else their matrices are not to be multiplied. Returns
  * CLI_DONE, or the exit status after saying what is wrong. */

@@ -168,6 +168,8 @@ static int run(cli_call *call, int argc, char **argv) {
   }
   if (directory == NULL || directory[0] == '\0')
     return cli_fail(call, CLI_BAD, "-o: expected a directory, as in -o factors");
+  if (strcmp(directory, "-") == 0)
+    return cli_fail(call, CLI_BAD, "-o: expected a directory, not standard output");
   mmc_chain *chain;
   int result = cli_chain_of_arguments(call, argc - optind, argv + optind, &chain);
   if (result != CLI_DONE) return result;

@@ -82,6 +82,7 @@ static int run_command(cli_call *call, int argc, char **argv) {
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
     return help(call, strcmp(name, "help") == 0 ? argc : 1, argv);
   if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+    if (argc > 2) return cli_fail(call, CLI_BAD, "%s: expected no argument here", argv[2]);
     cli_print(&call->out, "mmchain %s\n", mmc_version());
     return CLI_DONE;
   }

@@ -79,9 +79,8 @@ static const char options_help[] =
     "product\n"
     "  --semiring NAME      max-plus, min-plus, log or or-and for sums and products\n"
     "  --scaled FILE        exponents of 2 go to FILE: nothing overflows or vanishes\n"
-    "  --plan FILE          the steps that plan --json has written, or an error that "
-    "says\n"
-    "                       what no longer fits\n"
+    "  --plan FILE          the steps that plan --json has written, or an error that says what no\n"
+    "                       longer fits; - is standard input\n"
     "  --memory-limit BYTES workspace that the intermediates may take; 64M, 2GiB; with --on "
     "scalapack\n"
     "                       all that a rank holds\n"
@@ -181,9 +180,10 @@ static int read_plan(cli_call *call, multiplication *job) {
     return cli_fail(call, CLI_BAD,
                     "--plan: expected no --for, --on, --solver, --order and --precision, which the "
                     "plan says");
-  int result = cli_note_input(call, "", "--plan", job->plan_path);
+  const bool standard = strcmp(job->plan_path, "-") == 0;
+  int result = cli_note_input(call, "", "--plan", standard ? "/dev/stdin" : job->plan_path);
   if (result != CLI_DONE) return result;
-  FILE *file = fopen(job->plan_path, "rb");
+  FILE *file = standard ? stdin : fopen(job->plan_path, "rb");
   if (file == NULL)
     return cli_fail(call, CLI_BAD, "--plan: %s: %s", job->plan_path, strerror(errno));
   cli_buffer text = {0};
@@ -193,7 +193,7 @@ static int read_plan(cli_call *call, multiplication *job) {
       result = cli_fail_memory(call, "the plan takes", (double)got);
   if (result == CLI_DONE && ferror(file))
     result = cli_fail(call, CLI_BAD, "--plan: %s: it cannot be read", job->plan_path);
-  fclose(file);
+  if (!standard) fclose(file);
   if (result == CLI_DONE) {
     mmc_status status = mmc_plan_read(call->context, text.bytes != NULL ? text.bytes : "",
                                       text.size, job->factors.chain, given, &job->plan);

@@ -334,7 +334,10 @@ static int print_order_json(cli_call *call, const problem *p) {
   cli_print(out, ", \"device\": ");
   cli_print_json_string(out, mmc_order_device(order));
   cli_print(out, ", \"kernel\": ");
-  cli_print_json_string(out, mmc_order_kernel(order));
+  if (mmc_order_kernel(order)[0] != '\0')
+    cli_print_json_string(out, mmc_order_kernel(order));
+  else
+    cli_print(out, "null");
   cli_print(out, ", \"multiplications\": ");
   cli_print_json_count(out, mmc_order_multiplications(order));
   cli_print(out, ", \"seconds\": %.6g, \"order\": ", mmc_order_seconds(order));

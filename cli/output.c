@@ -363,12 +363,27 @@ static void list_endings(cli_call *call, char *out, size_t size) {
   }
 }
 
+/* Says that files of the format that so many characters of name say have no members; a name that
+ * says no format may have a colon in it. */
+static int fail_member(cli_call *call, const char *option, const char *name, size_t length) {
+  char *path = strndup(name, length);
+  if (path == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
+  const char *format = mmc_file_format(path, NULL);
+  free(path);
+  return format == NULL
+             ? CLI_DONE
+             : cli_fail(call, CLI_BAD, "%s: expected no ':' in '%s', as %s files hold one array",
+                        option, name, format);
+}
+
 int cli_check_ending(cli_call *call, const char *option, const char *name) {
   static const char *const foreign[] = {
-      ".csv",     ".tsv",   ".txt", ".json", ".xls",    ".xlsx", ".parquet",
-      ".feather", ".arrow", ".pt",  ".pth",  ".pickle", ".pkl",  ".onnx",
-      ".nc",      ".zarr",  ".zip", ".gz",   ".bz2",    ".xz",   ".zst"};
-  const char *ending = strrchr(name, '.');
+      ".csv", ".tsv", ".txt",    ".json", ".xls",  ".xlsx", ".parquet", ".feather", ".arrow",
+      ".pt",  ".pth", ".pickle", ".pkl",  ".onnx", ".nc",   ".zarr",    ".zip",     ".gz",
+      ".bz2", ".xz",  ".zst",    ".html", ".htm",  ".svg",  ".png",     ".pdf"};
+  const char *ending = strrchr(name, '.'), *member = strchr(ending != NULL ? ending : "", ':');
+  if (member != NULL && mmc_file_format(name, NULL) == NULL)
+    return fail_member(call, option, name, (size_t)(member - name));
   if (ending == NULL || mmc_file_format(name, NULL) != NULL) return CLI_DONE;
   for (size_t f = 0; f < sizeof foreign / sizeof foreign[0]; f++) {
     if (strcasecmp(ending, foreign[f]) != 0) continue;

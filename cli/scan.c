@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "factors.h"
 #include "options.h"
 #include "random.h"
 #include "reference.h"
@@ -17,7 +18,7 @@ static const char help[] =
     "Writes all running products A1, A1 A2, ..., A1...AT of a stack of T square matrices, as a\n"
     "stack. Of an array of more than three dimensions every stack in the last three is a chain of\n"
     "its own. Elements are float16, float32, float64, complex64, complex128, integers or bool; -\n"
-    "is standard output. Files are in the formats that mmchain multiply takes.\n"
+    "is standard input or output. Files are in the formats that mmchain multiply takes.\n"
     "\n"
     "  -o FILE          where the products go, in the format of its name\n"
     "  --reverse        from the end: A1...AT, A2...AT, ..., AT\n"
@@ -72,6 +73,7 @@ typedef struct scanning {
   const char *input, *output, *initial_name, *exponents_name;
   bool explain, check, json;
   mmc_file *file, *initial;
+  char *paths[2]; /* of the two files */
   cli_stamp stamps[2];
   mmc_dtype dtype;
   int64_t n, length;
@@ -82,26 +84,12 @@ typedef struct scanning {
 
 /* ---- the files ------------------------------------------------------------------------------- */
 
-/* Opens a file, which messages call shown. */
-static int open_file(cli_call *call, const char *shown, const char *name, cli_stamp *stamp,
-                     mmc_file **out) {
-  char *path = cli_file_part(name);
-  if (path == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
-  cli_stamp_take(path, stamp);
-  int result = cli_note_input(call, "", shown, path);
-  free(path);
-  if (result != CLI_DONE) return result;
-  mmc_status status = mmc_file_open(call->context, name, out);
-  if (status == MMC_E_IO) {
-    char message[512];
-    mmc_context_message(call->context, message, sizeof message);
-    return cli_fail(call, CLI_BAD, "%s", message);
-  }
-  return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
-}
-
 static int read_stack(cli_call *call, scanning *job) {
-  int result = open_file(call, job->input, job->input, &job->stamps[0], &job->file);
+  if (job->initial_name != NULL && strcmp(job->input, "-") == 0 &&
+      strcmp(job->initial_name, "-") == 0)
+    return cli_fail(call, CLI_BAD, "--initial: expected a file, as the stack is standard input");
+  int result =
+      cli_array_open(call, "", job->input, job->input, &job->paths[0], &job->stamps[0], &job->file);
   if (result != CLI_DONE) return result;
   const int ndim = mmc_file_ndim(job->file);
   const int64_t *shape = mmc_file_shape(job->file);
@@ -122,7 +110,8 @@ static int read_stack(cli_call *call, scanning *job) {
 
 static int read_initial(cli_call *call, scanning *job) {
   if (job->initial_name == NULL) return CLI_DONE;
-  int result = open_file(call, "--initial", job->initial_name, &job->stamps[1], &job->initial);
+  int result = cli_array_open(call, "", "--initial", job->initial_name, &job->paths[1],
+                              &job->stamps[1], &job->initial);
   if (result != CLI_DONE) return result;
   const int ndim = mmc_file_ndim(job->initial), stacks = mmc_file_ndim(job->file) - 3;
   const int64_t *shape = mmc_file_shape(job->initial), *all = mmc_file_shape(job->file);
@@ -223,12 +212,9 @@ static int compute(cli_call *call, scanning *job) {
   if (status != MMC_OK) return cli_fail_status(call, status, "");
   int result = job->check ? check_products(call, job) : CLI_DONE;
   const char *names[] = {job->input, job->initial_name};
-  for (int i = 0; i < 2 && result == CLI_DONE; i++) {
-    char *path = names[i] != NULL ? cli_file_part(names[i]) : NULL;
-    if (path != NULL && cli_stamp_changed(path, &job->stamps[i]))
+  for (int i = 0; i < 2 && result == CLI_DONE; i++)
+    if (names[i] != NULL && cli_stamp_changed(job->paths[i], &job->stamps[i]))
       result = cli_fail(call, CLI_BAD, "%s: changed while being read", names[i]);
-    free(path);
-  }
   return result;
 }
 
@@ -351,6 +337,8 @@ static int run(cli_call *call, int argc, char **argv) {
   mmc_scan_destroy(job.scan);
   free(job.operands.out.data);
   free(job.operands.exponents);
+  free(job.paths[0]);
+  free(job.paths[1]);
   mmc_file_destroy(job.initial);
   mmc_file_destroy(job.file);
   return result;

@@ -57,7 +57,8 @@ int cli_suite_read(cli_call *call, const char *path, cli_suite *suite) {
     return cli_fail(call, CLI_BAD, "--suite: %s: cannot read: %s", name, strerror(errno));
   char *line = NULL;
   size_t capacity = 0;
-  for (long number = 1; result == CLI_DONE && getline(&line, &capacity, file) >= 0; number++) {
+  for (long number = 1;
+       result == CLI_DONE && cli_line_next(call, name, file, &line, &capacity, &result); number++) {
     char where[512];
     snprintf(where, sizeof where, "%.400s:%ld: ", name, number);
     result = append_line(call, where, line, suite);

@@ -115,9 +115,8 @@ static void print_json_row(cli_call *call, const table *t, int64_t s) {
   mmc_plan_step_traffic(t->plan, s, &traffic);
   char operands[160];
   name_operands(t, &step, traffic.chosen, operands, sizeof operands);
-  cli_print(&call->out,
-            "%s\n  {\"node\": \"T%" PRId64 "\", \"first\": %" PRId64 ", \"last\": %" PRId64,
-            s > 0 ? "," : "", s + 1, step.first + 1, step.last + 1);
+  cli_print(&call->out, "%s{\"node\": \"T%" PRId64 "\", \"first\": %" PRId64 ", \"last\": %" PRId64,
+            s > 0 ? ", " : "", s + 1, step.first + 1, step.last + 1);
   for (int c = 0; c < 3; c++) {
     cli_print(&call->out, ", \"%s\": ", names[c]);
     if (traffic.possible[c])
@@ -146,7 +145,7 @@ static void print_table_json(cli_call *call, const table *t) {
   cli_print_json_count(&call->out, t->op_dm_fuse);
   cli_print(&call->out, ", \"nodes\": [");
   for (int64_t s = 0; s < mmc_plan_step_count(t->plan); s++) print_json_row(call, t, s);
-  cli_print(&call->out, "%s]}\n", mmc_plan_step_count(t->plan) > 0 ? "\n" : "");
+  cli_print(&call->out, "]}\n");
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */

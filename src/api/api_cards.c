@@ -66,11 +66,23 @@ static mmc_status create_gang(mmc_context *context, const char *name, int64_t ra
   return MMC_OK;
 }
 
+/* Returns how many devices a name lists, as two of "cuda:0,1"; 0 when it lists none. */
+static int64_t count_listed(const char *name) {
+  int64_t count = strchr(name, ',') != NULL;
+  for (const char *c = name; (c = strchr(c, ',')) != NULL; c++) count++;
+  return count;
+}
+
 mmc_status mmci_context_open_gang(mmc_context *context, const char *name, int64_t ranks,
                                   const mmci_gang **out, mmci_error *error) {
   if (ranks < 0 || ranks > MMCI_CARDS_MAX)
     return mmci_fail_argument(error, MMC_E_ARG, "ranks", "expected 1 to %d, got %lld",
                               (int)MMCI_CARDS_MAX, (long long)ranks);
+  const int64_t listed = count_listed(name);
+  if (ranks > 0 && listed > 0 && ranks != listed)
+    return mmci_fail_argument(error, MMC_E_ARG, "ranks",
+                              "expected %lld, as device '%s' names, got %lld", (long long)listed,
+                              name, (long long)ranks);
   pthread_mutex_lock(&context->lock);
   mmci_gang *gang = context->gangs;
   while (gang != NULL && (strcmp(gang->name, name) != 0 || gang->ranks != ranks)) gang = gang->next;

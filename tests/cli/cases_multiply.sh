@@ -14,6 +14,7 @@ check generate_ten 0 generate 2x2x2x2x2x2x2x2x2x2x2 -o ten
 check generate_slash 0 generate f32:3x4 -o slash/
 check generate_no_directory 2 generate $clrs
 check generate_empty_directory 2 generate $clrs -o ''
+check generate_standard_output 2 generate $clrs -o -
 check generate_no_chain 2 generate -o x
 check generate_parent_missing 2 generate $clrs -o no/such/directory
 check generate_not_directory 2 generate $clrs -o A.npy
@@ -38,6 +39,8 @@ refused() { # refused OPTION NAME COMMAND...: with status 2 and the endings that
 holds multiply_csv refused -o R.csv multiply clrs/A1.npy clrs/A2.npy -o R.csv
 holds multiply_capital refused -o R.npy.GZ multiply clrs/A1.npy clrs/A2.npy -o R.npy.GZ
 holds multiply_scaled_csv refused --scaled E.txt multiply clrs/A1.npy clrs/A2.npy -o R.npy --scaled E.txt
+holds multiply_page refused -o R.html multiply clrs/A1.npy clrs/A2.npy -o R.html
+check multiply_npy_member 2 multiply clrs/A1.npy clrs/A2.npy -o R.npy:foo
 holds multiply_unknown_ending run multiply clrs/A1.npy clrs/A2.npy -o R.out
 check multiply_json 0 multiply --for flops clrs/A*.npy -o R.npy --check --json --on ref
 holds multiply_json_valid is_json said/multiply_json.stdout
@@ -52,6 +55,9 @@ run plan $clrs --json --on ref --order '(A1 ((A2 (A3 A4)) (A5 A6)))' >saved.json
 check multiply_plan 0 multiply clrs/A*.npy -o P.npy --check --explain --plan saved.json
 check multiply_plan_direct 0 multiply clrs/A*.npy -o D.npy --on ref --order '(A1 ((A2 (A3 A4)) (A5 A6)))'
 holds multiply_plan_bits cmp P.npy D.npy
+input=saved.json
+check multiply_plan_standard_input 0 multiply clrs/A*.npy -o S.npy --plan -
+holds multiply_plan_standard_input_bits cmp S.npy D.npy
 check multiply_plan_dims 2 multiply clrs/A1.npy clrs/A2.npy -o L.npy --plan saved.json
 sed 's/null, "kernel": "loops"/null, "kernel": "slide rule"/' saved.json >old.json
 check multiply_plan_kernel 1 multiply clrs/A*.npy -o L.npy --plan old.json

@@ -3,6 +3,7 @@
 # ---- mmchain -------------------------------------------------------------------------------------
 
 check version 0 --version
+check version_more 2 --version extra
 check help 0 --help
 check no_command 2
 check bad_command 2 plam
@@ -75,6 +76,9 @@ check plan_standard_input 0 plan - --on ref
 printf '10x30x5\n5x7x8\n' >line
 input=line
 check plan_two_lines 2 plan -
+printf '10x30x5\0x9\n' >line
+input=line
+check plan_nul 2 plan -
 check plan_no_line 2 plan -
 
 check plan_files 0 plan A.npy B.npy:T v.npy --on ref
@@ -170,6 +174,7 @@ check plan_ranks_memory 2 plan 3000x3000x3000 --on scalapack --ranks 2 --memory-
 check plan_ranks_none 2 plan 30x30x30 --ranks 4
 check plan_ranks_many 2 plan 30x30x30 --on scalapack --ranks 65537
 check plan_ranks_integers 2 plan i64:30x30x30 --on scalapack --ranks 2
+check plan_ranks_listed 2 plan 30x30x30 --on cuda:0,1 --ranks 3
 check plan_ranks_batch 2 plan f64:30x30x30@4 --on scalapack --ranks 2
 check plan_ranks_tolerance 2 plan 30x30x30 --on scalapack --ranks 2 --tolerance 1e-3
 check plan_ranks_picture 2 plan 30x30x30 --on scalapack --ranks 2 --dot

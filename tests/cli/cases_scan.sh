@@ -3,6 +3,9 @@
 check scan_generate 0 generate f64:5x5@12 -o stack
 check scan_prefixes 0 scan stack/A1.npy -o P.npy --check --explain --on ref
 check scan_blas 0 scan stack/A1.npy -o Q.npy --check
+input=stack/A1.npy
+check scan_standard_input 0 scan - -o I.npy --on ref
+holds scan_standard_input_bits cmp I.npy P.npy
 check scan_reverse 0 scan stack/A1.npy -o R.npy --reverse --check
 check scan_exclusive 0 scan stack/A1.npy -o E.npy --exclusive --check
 make_npy little.npy '<f4' 8x2x2 times 1e-10
@@ -59,6 +62,7 @@ check plan_semiring_op 2 plan 'f32~log:4x5x6:NH'
 check scan_no_file 2 scan -o P.npy
 check scan_two_files 2 scan T.npy T.npy -o P.npy
 check scan_missing 2 scan no_such.npy -o P.npy
+check scan_standard_input_twice 2 scan - --initial - -o P.npy
 check scan_no_output 2 scan T.npy
 check scan_same_file 2 scan T.npy -o T.npy
 check scan_not_square 2 scan wide.npy -o X.npy

@@ -38,12 +38,10 @@ check traffic_table_six 0 plan "${six_chains[@]}" --for traffic --table
 check traffic_table_six_json 0 plan "${six_chains[@]}" --for traffic --fuse joint --table --json
 holds traffic_table_six_json_valid python3 -c '
 import json, sys
-text, at, chains = open(sys.argv[1]).read().strip(), 0, 0
-while at < len(text):
-    chain, at = json.JSONDecoder().raw_decode(text, at)
-    assert chain["op_dm_fuse_words"] <= chain["op_count_words"] <= chain["in_order_words"]
-    chains, at = chains + 1, at + 1
-assert chains == 6' said/traffic_table_six_json.stdout
+chains = [json.loads(line) for line in open(sys.argv[1])]
+assert len(chains) == 6
+for chain in chains:
+    assert chain["op_dm_fuse_words"] <= chain["op_count_words"] <= chain["in_order_words"]' said/traffic_table_six_json.stdout
 
 # ---- fused in the cost only ----------------------------------------------------------------------
 

@@ -108,6 +108,8 @@ def test_npz():
     np.savez("a.npz", T=a, big=a.astype(">f8"))
     same(read("a.npz:big"), a)
     same(read("a.npz:T:N"), a)  # what ends with :T ends with an op
+    np.savez("power.npz", **{"x^2": a, "other": a[:1]})
+    same(read("power.npz:x^2:N"), a)
     same(read("a.npz:T:T"), a.T)
     np.savez("one.npz", a)
     same(read("one.npz:T"), a.T)
