@@ -59,7 +59,8 @@ def is_differentiated(tensors: Sequence[torch.Tensor]) -> bool:
     if not _has_level() or _transforms_active():
         return False
     unpack: Any = forward_ad.unpack_dual
-    return any(unpack(tensor).tangent is not None for tensor in tensors)
+    dense = [tensor for tensor in tensors if tensor.layout is torch.strided]  # others have no tangents
+    return any(unpack(tensor).tangent is not None for tensor in dense)
 
 
 def expect_unseen(what: str) -> None:
@@ -490,7 +491,7 @@ def multiply(
     if gradients and out is not None:
         raise RuntimeError("out: expected None, as a factor requires a gradient")
     plain = all(map(_has_memory, tensors)) and not _is_seen()
-    if plain and (dtype in _names or (dtype in _integers and tensors[0].is_cuda)):
+    if plain and (dtype in _names or dtype in _integers):
         if not gradients:
             return _direct(plan, tensors, out, options)
         if plan is not None:  # each product is planned by itself, for what the plan is for

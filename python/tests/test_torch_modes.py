@@ -63,6 +63,12 @@ def test_a_level_without_tangents_changes_nothing():
         assert mmchain.multi_dot([A, B, T], out=out) is out
         with pytest.raises(RuntimeError, match="^out: "):
             mmchain.multi_dot([forward_ad.make_dual(A, T), B, T], out=out)
+        sparse, whole = A.to_sparse_csr(), torch.ones(3, 3, dtype=torch.int64)
+        torch.testing.assert_close(mmchain.multi_dot([sparse, B]), A @ B)
+        assert mmchain.multi_dot([whole, whole, whole])[0, 0] == 9
+        assert mmchain.multi_dot([whole > 0, whole > 0]).all()
+        with pytest.raises(TypeError, match="gradients"):
+            mmchain.multi_dot([sparse, forward_ad.make_dual(A, T)])
         with pytest.raises(ValueError, match="^semiring: "):
             mmchain.multi_dot([forward_ad.make_dual(A, T), B], semiring="max-plus")
 
