@@ -18,6 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     MUST(mmc_chain_length(chain) >= 1);
     mmc_chain_destroy(chain);
   }
+  cli_guard_free(&call.guard);
   cli_words_free(&words);
   free(line);
   return 0;
