@@ -160,6 +160,12 @@ struct Product {
     expect(mmci_residues_combine(nullptr, &product, c.data(), &error) == MMC_OK,
            "residues are combined");
   }
+  void rest() {
+    mmci_error error = {};
+    expect(mmci_residues_rest(nullptr, &product, 1 + (int)(m % 3), a.x.data(), b.x.data(), c.data(),
+                              &error) == MMC_OK,
+           "what is left is computed");
+  }
   Element &result(int64_t i, int64_t j) { return c[(size_t)(i * product.gemm.ldc + j)]; }
   Element was(int64_t i, int64_t j) const {
     return product.gemm.accumulate ? before[(size_t)(i * product.gemm.ldc + j)] : Element(0);
@@ -289,6 +295,7 @@ static void test_whole(mmc_dtype dtype, uint64_t *random, int number) {
   p.split();
   p.multiply();
   p.combine();
+  p.rest();
   std::vector<mmci_whole> holder(1);
   mmci_whole &whole = holder[0];
   mmci_whole_open(&whole, &p.product.gemm);
@@ -309,19 +316,22 @@ static void test_whole(mmc_dtype dtype, uint64_t *random, int number) {
   for (int64_t i = 0; i < p.m; i++)
     for (int64_t j = 0; j < p.n; j++) {
       const mmci_whole_row &a = rows[0][(size_t)i], &b = rows[1][(size_t)j];
-      Element expected = p.before[(size_t)(i * p.product.gemm.ldc + j)];
+      std::vector<Element> row(p.before.begin() + i * p.product.gemm.ldc,
+                               p.before.begin() + i * p.product.gemm.ldc + j + 1);
+      const bool turned = whole.turned;
+      double result = 0;
       if (p.state.planes > 0 && !a.left && !b.left) {
         mmci_i128 sum = 0;
         for (int64_t d = 0; d < p.k; d++)
           sum += (mmci_i128)mmci_whole_number(lines[0][(size_t)i][(size_t)d], &a) *
                  mmci_whole_number(lines[1][(size_t)j][(size_t)d], &b);
-        std::vector<Element> row(p.before.begin() + i * p.product.gemm.ldc,
-                                 p.before.begin() + i * p.product.gemm.ldc + j + 1);
-        const bool turned = whole.turned;
-        const double result = mmci_whole_result(&whole, turned ? &b : &a, turned ? &a : &b, sum);
-        mmci_whole_write(&whole, row.data(), turned ? j : 0, turned ? 0 : j, result);
-        expected = row[(size_t)j];
+        result = mmci_whole_result(&whole, turned ? &b : &a, turned ? &a : &b, sum);
+      } else {
+        for (int64_t d = 0; d < p.k; d++)
+          result = fma(lines[0][(size_t)i][(size_t)d], lines[1][(size_t)j][(size_t)d], result);
       }
+      mmci_whole_write(&whole, row.data(), turned ? j : 0, turned ? 0 : j, result);
+      const Element expected = row[(size_t)j];
       same = same && memcmp(&expected, &p.result(i, j), sizeof expected) == 0;
     }
   if (!expect(same, "bits of whole numbers"))

@@ -31,10 +31,6 @@ static inline mmci_left mmci_left_of(const mmci_emulated_product *product) {
   return {product->a.left, product->b.left};
 }
 
-static __device__ __forceinline__ bool mmci_left_is_nothing(mmci_left left) {
-  return *left.rows == 0 && *left.cols == 0;
-}
-
 /* Says whether so much is left that all of it is. */
 static __device__ __forceinline__ bool mmci_left_is_most(mmci_left left, int64_t m, int64_t n) {
   return 2 * (*left.rows * n + *left.cols * m) >= m * n;

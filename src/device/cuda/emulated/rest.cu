@@ -19,7 +19,8 @@ struct mmci_emulated_left {
   __device__ __forceinline__ bool b_left(int64_t col) const {
     return b_rows[col].exponent == MMCI_PARTS_LEFT;
   }
-  __device__ __forceinline__ bool nothing() const { return mmci_left_is_nothing(counts); }
+  __device__ __forceinline__ int64_t rows() const { return *counts.rows; }
+  __device__ __forceinline__ int64_t cols() const { return *counts.cols; }
   __device__ __forceinline__ bool all(int64_t m, int64_t n) const {
     return mmci_left_is_most(counts, m, n);
   }

@@ -14,9 +14,8 @@ struct mmci_residue_left {
   const mmci_residue_state *state;
   __device__ __forceinline__ bool a_left(int64_t row) const { return a_rows[row].left != 0; }
   __device__ __forceinline__ bool b_left(int64_t col) const { return b_rows[col].left != 0; }
-  __device__ __forceinline__ bool nothing() const {
-    return state->planes > 0 && state->rows_left == 0 && state->cols_left == 0;
-  }
+  __device__ __forceinline__ int64_t rows() const { return state->rows_left; }
+  __device__ __forceinline__ int64_t cols() const { return state->cols_left; }
   __device__ __forceinline__ bool all(int64_t, int64_t) const { return state->planes == 0; }
 };
 
