@@ -15,6 +15,10 @@ static question autocast, modes, tracing;
 /* const std::shared_ptr<TracingState> &getTracingState(), whose first word is NULL where there is
  * no trace; or NULL. To call it takes a tenth of what the question takes. */
 static void *const *(*trace)(void);
+/* bool at::autocast::is_autocast_enabled(c10::DeviceType), or NULL: likewise. Tensors of other
+ * devices than these two are no memory of ours. */
+static bool (*is_cast)(int8_t device);
+enum { CPU, CUDA };
 static PyObject *tangents; /* the names of torch.autograd.forward_ad, which holds the level */
 static PyObject *level;    /* that one's name */
 
@@ -55,6 +59,8 @@ static bool knows(void) {
     learn(&tracing, torch, "_is_tracing");
     *(void **)&trace =
         mmcp_torch_function("libtorch_cpu.so", "_ZN5torch3jit6tracer15getTracingStateEv");
+    *(void **)&is_cast = mmcp_torch_function(
+        "libtorch_cpu.so", "_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE");
     tangents = Py_XNewRef(PyModule_GetDict(forward));
     level = PyUnicode_InternFromString("_current_level");
   }
@@ -73,7 +79,8 @@ static int ask(const question *q) {
 }
 
 int mmcp_is_autocast(void) {
-  return knows() ? ask(&autocast) : 0;
+  if (!knows()) return 0;
+  return is_cast != NULL ? is_cast(CPU) || is_cast(CUDA) : ask(&autocast);
 }
 
 int mmcp_is_watched(void) {

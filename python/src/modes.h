@@ -5,7 +5,7 @@
 #include "state.h"
 
 /* Each returns 1 or 0, 0 where nobody has loaded PyTorch, or -1 with an exception set; an answer
- * takes a few nanoseconds, but for the first, 0.1 us. */
+ * takes a few nanoseconds. */
 
 /* Whether torch.autocast may have products in other dtypes. */
 int mmcp_is_autocast(void);
