@@ -39,6 +39,8 @@ def counts_of(build, room):
 
 
 def main():
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
     build, rooms = sys.argv[1], sys.argv[2:]
     low, missed = False, []
     print(f"{'':40} branches   taken")
