@@ -10,6 +10,9 @@
 set(MMC_FORMATS_LINK "")
 set(MMC_FORMATS_SUMMARY "npy matrix-market")
 set(formats_missing "")
+if(MMC_WITH_FORMATS AND NOT MMC_WITH_FORMATS STREQUAL "AUTO")
+  set(MMC_WITH_FORMATS ON) # 1, TRUE and YES say so too
+endif()
 
 # mmc_find_format(PREFIX MODULE FORMAT PACKAGE)
 macro(mmc_find_format prefix module format package)

@@ -44,9 +44,14 @@ set(mmc_link_guards "")
 if(mmc_asan_folder)
   list(APPEND mmc_link_guards "-Wl,-rpath,${mmc_asan_folder}") # the loader does not look there
 endif()
+# What a distribution's flags say of it stands.
+set(mmc_fortify "-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2")
+if("${CMAKE_C_FLAGS} ${CMAKE_C_FLAGS_RELEASE} ${CMAKE_C_FLAGS_RELWITHDEBINFO}" MATCHES "_FORTIFY_SOURCE=")
+  set(mmc_fortify "")
+endif()
 if(NOT MMC_SANITIZE AND NOT MMC_FUZZ)
   set(mmc_guards -fstack-protector-strong
-                 "$<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
+                 "$<$<NOT:$<CONFIG:Debug>>:${mmc_fortify}>")
   set(mmc_link_guards -Wl,-z,relro -Wl,-z,now)
 endif()
 

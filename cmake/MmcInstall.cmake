@@ -15,11 +15,15 @@ install(
   TARGETS mmchain_static
   EXPORT mmchainStaticTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+set(doc_dir "${CMAKE_INSTALL_DOCDIR}")
+if(NOT PROJECT_IS_TOP_LEVEL)
+  set(doc_dir "${CMAKE_INSTALL_DATAROOTDIR}/doc/mmchain") # the other is that of the project around
+endif()
 foreach(document IN ITEMS README.md CHANGELOG.md LICENSE SECURITY.md CITATION.cff docs)
   file(GLOB files "${PROJECT_SOURCE_DIR}/${document}" "${PROJECT_SOURCE_DIR}/${document}/*.md")
   list(FILTER files EXCLUDE REGEX "/docs$")
   string(REGEX REPLACE "^[^d].*" "" folder "${document}")
-  install(FILES ${files} DESTINATION "${CMAKE_INSTALL_DOCDIR}/${folder}")
+  install(FILES ${files} DESTINATION "${doc_dir}/${folder}")
 endforeach()
 
 # ---- CMake package ---------------------------------------------------------------------------

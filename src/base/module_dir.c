@@ -33,9 +33,17 @@ static bool own_folder(char folder[PATH_MAX]) {
   return true;
 }
 
-/* Looks in three folders, because an installed or a built tree may be moved: the one beside the
- * library, the one that lies to a program as it does when both are installed, and the one that was
- * configured. Where it is in none of them, path is where it would lie beside what is running. */
+/* Looks into the folder that was configured, which a package that lies anywhere has none of: by the
+ * time, somebody else may have made it. */
+static bool find_configured(const char *name, char path[MMCI_MODULE_PATH_SIZE]) {
+  static const char configured[] = MMCI_MODULE_DIR;
+  return configured[0] == '/' && join_module(configured, name, path) && access(path, F_OK) == 0 &&
+         mmci_path_trusted(configured) && mmci_path_trusted(path);
+}
+
+/* Looks in three folders, because an installed tree may be moved: the one beside the library, the
+ * one that lies to a program as it does when both are installed, and the one that was configured.
+ * Where it is in none of them, path is where it would lie beside what is running. */
 static bool find_module(const char *name, char path[MMCI_MODULE_PATH_SIZE]) {
   static const char *const beside[] = {"mmchain", MMCI_MODULE_FROM_BIN};
   char folder[PATH_MAX], dir[PATH_MAX + 64];
@@ -44,8 +52,8 @@ static bool find_module(const char *name, char path[MMCI_MODULE_PATH_SIZE]) {
     snprintf(dir, sizeof dir, "%s/%s", folder, beside[i]);
     if (join_module(dir, name, path) && access(path, F_OK) == 0) return true;
   }
-  const bool fits = join_module(MMCI_MODULE_DIR, name, path);
-  if (!fits || !known || access(path, F_OK) == 0) return fits;
+  if (find_configured(name, path)) return true;
+  if (!known) return join_module("/nowhere", name, path);
   const char *last = strrchr(folder, '/');
   const bool in_bin = last != NULL && strcmp(last, "/bin") == 0;
   snprintf(dir, sizeof dir, "%s/%s", folder, beside[in_bin ? 1 : 0]);
