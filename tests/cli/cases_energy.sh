@@ -18,17 +18,17 @@ check energy_tune_range 2 tune --range 8 --for energy --on ref
 check energy_tune_meter_time 2 tune --calibrate --meter none
 check energy_tune_no_meter 1 tune --calibrate --for energy --meter none --on ref
 
+if ! has sqlite; then
+  echo "skipped: plans for energy: built without SQLite"
+  return
+fi
+
 # ---- where nothing is known ----------------------------------------------------------------------
 
 check energy_plan_nothing 0 plan 6x4x5x3 --for energy --on ref
 check energy_plan_nothing_json 0 plan 6x4x5x3 --for energy --on ref --max-slowdown 1.1 --json
 holds energy_plan_nothing_valid is_json said/energy_plan_nothing_json.stdout
 check energy_plan_one 0 plan 10x30 --for energy --on ref --json
-
-if "$mmchain" info | grep -q 'built without SQLite'; then
-  echo "skipped: plans for energy by wisdom: built without SQLite"
-  return
-fi
 
 # ---- where everything is -------------------------------------------------------------------------
 

@@ -46,4 +46,4 @@ check integers_plan_residues 2 plan 'i8%1000:10x20x30'
 check integers_plan_modulus 2 plan 'i8%:10x20x30'
 check integers_plan_float 2 plan 'f32!:10x20x30'
 check integers_tune 2 tune --chain i32:10x20x30
-check integers_matlab 2 multiply i8/A1.npy i8/A2.npy -o C.mat
+needs matlab check integers_matlab 2 multiply i8/A1.npy i8/A2.npy -o C.mat

@@ -34,7 +34,7 @@ refused() { # refused OPTION NAME COMMAND...: with status 2 and the endings that
   run "$@" 2>said/refused
   status=$?
   [ $status = 2 ] && [ ! -e "$name" ] && [ "$(wc -l <said/refused)" = 1 ] &&
-    grep -q "^mmchain $1: $option: expected a name that ends with \.npy, .* or \.mtx, got '$name'\$" said/refused
+    grep -q "^mmchain $1: $option: expected a name that ends with \.npy[ ,].*or \.mtx, got '$name'\$" said/refused
 }
 holds multiply_csv refused -o R.csv multiply clrs/A1.npy clrs/A2.npy -o R.csv
 holds multiply_capital refused -o R.npy.GZ multiply clrs/A1.npy clrs/A2.npy -o R.npy.GZ
@@ -48,8 +48,8 @@ check multiply_json_unchecked 0 multiply --for flops clrs/A1.npy clrs/A2.npy -o 
 holds multiply_json_unchecked_valid is_json said/multiply_json_unchecked.stdout
 check multiply_explain 0 multiply --for flops clrs/A*.npy -o R.npy --explain --on ref
 check multiply_left_to_right 0 multiply clrs/A*.npy -o L.npy --check --solver left-to-right
-check multiply_order 0 multiply --for flops clrs/A*.npy -o L.npy --check --explain --order '(A1 ((A2 (A3 A4)) (A5 A6)))'
-holds multiply_order_said grep -q '^order  *(A1 ((A2 (A3 A4)) (A5 A6)))$' said/multiply_order.stderr
+needs libxsmm check multiply_order 0 multiply --for flops clrs/A*.npy -o L.npy --check --explain --order '(A1 ((A2 (A3 A4)) (A5 A6)))'
+needs libxsmm holds multiply_order_said grep -q '^order  *(A1 ((A2 (A3 A4)) (A5 A6)))$' said/multiply_order.stderr
 check multiply_order_short 2 multiply clrs/A*.npy -o L.npy --order '(A1 (A2 (A3 A4)))'
 run plan $clrs --json --on ref --order '(A1 ((A2 (A3 A4)) (A5 A6)))' >saved.json
 check multiply_plan 0 multiply clrs/A*.npy -o P.npy --check --explain --plan saved.json
@@ -242,9 +242,9 @@ check multiply_0d 2 multiply S.npy -o R.npy
 check multiply_bad_solver 2 multiply P.npy Q.npy -o R.npy --solver foo
 check multiply_bad_device 2 multiply P.npy Q.npy -o R.npy --on gpu
 run generate f32:400x300x400x300 -o large >/dev/null
-check multiply_small_limit 2 multiply large/A*.npy -o R.npy --memory-limit 8
+needs blas check multiply_small_limit 2 multiply large/A*.npy -o R.npy --memory-limit 8
 check multiply_json_to_output 2 multiply P.npy Q.npy -o - --json
-absent multiply_left R.npy
+needs blas absent multiply_left R.npy
 
 # ---- multiply: bad output ------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ ln Q.npy hard.npy
 check multiply_onto_factor_by_link 2 multiply P.npy Q.npy:N -o hard.npy
 check multiply_scaled_onto_factor 2 multiply P.npy Q.npy -o R.npy --scaled P.npy
 check multiply_scaled_onto_result 2 multiply P.npy Q.npy -o none.npy --scaled ./none.npy
-check multiply_scaled_onto_member 2 multiply P.npy Q.npy -o none.npz:R --scaled none.npz:E
+needs npz check multiply_scaled_onto_member 2 multiply P.npy Q.npy -o none.npz:R --scaled none.npz:E
 absent multiply_scaled_left none.npy none.npz
 holds multiply_factor_kept cmp P.npy before.npy
 mkdir -p inner onto
@@ -410,16 +410,16 @@ holds multiply_sparse_written diff R.mtx - <<'END'
 1 3 2
 3 1 2
 END
-check multiply_sparse_npz 0 multiply S.mtx:T Y.mtx S.mtx -o R.npz --check --for time
-check multiply_sparse_again 0 multiply R.npz -o again.mtx
-holds multiply_sparse_again_same cmp R.mtx again.mtx
+needs npz check multiply_sparse_npz 0 multiply S.mtx:T Y.mtx S.mtx -o R.npz --check --for time
+needs npz check multiply_sparse_again 0 multiply R.npz -o again.mtx
+needs npz holds multiply_sparse_again_same cmp R.mtx again.mtx
 check multiply_sparse_dense 0 multiply S.mtx sparse_dense/A1.npy -o R.npy --check
 check multiply_sparse_power 0 multiply 'Y.mtx^5' -o P.npy --check --solver left-to-right
 run multiply S.mtx S.mtx:T -o R.mtx --check --json >sparse.json 2>sparse.said
 holds multiply_sparse_json_valid is_json sparse.json
 holds multiply_sparse_json_says grep -q '"order": "(A1 A2)".*"multiplications": 3,.*"residual": ' sparse.json
 check multiply_sparse_as_dense 0 multiply Y.mtx:symmetric S.mtx -o R.npy --check
-check multiply_sparse_npz_as_dense 0 multiply R.npz S.mtx:T -o D.npy --memory-limit 1K --check
+needs npz check multiply_sparse_npz_as_dense 0 multiply R.npz S.mtx:T -o D.npy --memory-limit 1K --check
 check multiply_sparse_shapes 2 multiply S.mtx S.mtx -o R.mtx
 check multiply_sparse_outside 2 multiply outside.mtx S.mtx:T -o R.mtx
 check multiply_sparse_same_file 2 multiply S.mtx S.mtx:T -o S.mtx
@@ -427,14 +427,14 @@ check multiply_sparse_inside 2 multiply S.mtx sparse_dense/A1.npy:lower -o R.npy
 printf '%%%%MatrixMarket matrix coordinate real general\n4 2 5\n1 1 1\n2 2 2\n4 2 -1.5\n4 1 0.5\n3 1 3\n' >X.mtx
 run generate f64:4x1 -o sparse_right >sparse_right.said
 run multiply X.mtx:T X.mtx -o XX.npy
-check multiply_sparse_group 0 multiply '(X.mtx:T X.mtx):inv' X.mtx:T sparse_right/A1.npy -o g.npy
+needs blas check multiply_sparse_group 0 multiply '(X.mtx:T X.mtx):inv' X.mtx:T sparse_right/A1.npy -o g.npy
 run multiply XX.npy:inv X.mtx:T sparse_right/A1.npy -o h.npy
-holds multiply_sparse_group_same cmp g.npy h.npy
-check multiply_sparse_group_check 0 multiply '(X.mtx:T X.mtx):inv' X.mtx:T sparse_right/A1.npy -o g.npy --check
+needs blas holds multiply_sparse_group_same cmp g.npy h.npy
+needs blas check multiply_sparse_group_check 0 multiply '(X.mtx:T X.mtx):inv' X.mtx:T sparse_right/A1.npy -o g.npy --check
 check multiply_sparse_group_twice 0 multiply '((X.mtx:T X.mtx):inv):inv' X.mtx:T -o R.npy
-check multiply_sparse_group_within 0 multiply '((X.mtx:T X.mtx):inv XX.npy):inv' X.mtx:T -o R.npy
-check multiply_sparse_inverse 0 multiply '(Y.mtx):inv' S.mtx -o R.npy
-check multiply_sparse_inverse_singular 2 multiply '(R.npz):inv' S.mtx:T -o D.npy
+needs blas check multiply_sparse_group_within 0 multiply '((X.mtx:T X.mtx):inv XX.npy):inv' X.mtx:T -o R.npy
+needs blas check multiply_sparse_inverse 0 multiply '(Y.mtx):inv' S.mtx -o R.npy
+needs npz check multiply_sparse_inverse_singular 2 multiply '(R.npz):inv' S.mtx:T -o D.npy
 check multiply_sparse_group_shape 2 multiply '(X.mtx):inv' X.mtx -o R.npy
 check multiply_sparse_group_vector 2 multiply '(X.mtx:T w.npy):inv' X.mtx:T -o R.npy
 check multiply_sparse_group_bad 2 multiply '(X.mtx:T X.mtx):T' X.mtx:T -o R.npy

@@ -147,7 +147,7 @@ check plan_bad_objective 2 plan $clrs --for joules
 check plan_bad_limit 2 plan $clrs --memory-limit 12Q
 check plan_negative_limit 2 plan $clrs --memory-limit -5
 check plan_absurd_limit 2 plan $clrs --memory-limit 9999999TiB
-check plan_small_limit 2 plan 1000x300x50x1000x100 --memory-limit 100
+needs blas check plan_small_limit 2 plan 1000x300x50x1000x100 --memory-limit 100
 check plan_bad_option 2 plan $clrs --color
 check plan_bad_letter 2 plan $clrs -x
 check plan_missing_value 2 plan $clrs --solver

@@ -72,7 +72,7 @@ check scan_initial_size 2 scan T.npy -o X.npy --initial I3.npy
 check scan_device 2 scan T.npy -o X.npy --on abacus
 check scan_semiring 2 scan T.npy -o X.npy --semiring plus
 check scan_scaled_same 2 scan T.npy -o X.npy --scaled ./X.npy
-check scan_scaled_member 2 scan T.npy -o X.npz:R --scaled X.npz:E
+needs npz check scan_scaled_member 2 scan T.npy -o X.npz:R --scaled X.npz:E
 check scan_scaled_onto_input 2 scan T.npy -o X.npy --scaled T.npy
 check scan_onto_initial 2 scan T.npy --initial I.npy -o I.npy
 check scan_scaled_semiring 2 scan T.npy -o X.npy --scaled Y.npy --semiring log

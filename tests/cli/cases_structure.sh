@@ -1,4 +1,9 @@
-# cases_structure.sh: factors that are triangular, symmetric, diagonal or inverses.
+# cases_structure.sh: factors that are triangular, symmetric, diagonal or inverses. Sourced by run.sh.
+
+if ! has blas; then
+  echo "skipped: structure: no blas"
+  return
+fi
 
 # matrix PATH ROW...: an .npy file of float64, of rows of numbers with commas between them.
 matrix() {

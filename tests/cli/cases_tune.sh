@@ -36,7 +36,7 @@ check tune_set_ops 2 tune --set set.txt
 printf '3 4 5 NN f8\n' >set.txt
 check tune_set_dtype 2 tune --set set.txt
 
-if "$mmchain" info | grep -q 'built without SQLite'; then
+if ! has sqlite; then
   echo "skipped: mmchain tune: built without SQLite"
   return
 fi

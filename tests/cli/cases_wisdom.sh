@@ -22,7 +22,7 @@ product 1 2 3 H N time "plain" 1e-06 0 1e-06 - - - "measured" 1700000006
 end 7
 END
 
-if "$mmchain" info | grep -q 'built without SQLite'; then
+if ! has sqlite; then
   echo "skipped: mmchain wisdom: built without SQLite"
   environment=()
   return

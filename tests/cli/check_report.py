@@ -123,8 +123,10 @@ def check_special():
     steps, considered = check_steps(found, 3)
     kernel, measured = steps[0].index("kernel"), steps[0].index("measured")
     for row in steps[1:]:  # what is not a plain product is not timed as one
-        assert row[kernel] in ("gemm", "libxsmm") or row[measured] == "-", row
-    assert int(considered[2][2]) <= min(int(considered[1][2]), int(considered[3][2])) < 2 * 200**3, considered
+        assert row[kernel] in ("gemm", "libxsmm", "loops") or row[measured] == "-", row
+    loops = all(row[kernel] == "loops" for row in steps[1:])  # those of ref, without blas, use no structure
+    others = min(int(considered[1][2]), int(considered[3][2]))
+    assert int(considered[2][2]) <= others and (loops or others < 2 * 200**3), considered
     power = page("f64:8x8^1000", "--on", "ref")
     assert power.tables[0][1][1] == "T1 = A1 A1" and len(power.tables[0]) == 15
     assert power.tables[1][2][2] == str(14 * 8**3), power.tables[1]
@@ -187,8 +189,9 @@ def check_escapes():
         os.mkdir(path)
         found = page("10x30x5x60", "--on", "ref", environment={"MMCHAIN_WISDOM": path})
         assert "b" in found.tags and found.tags.count("b") == page("10x30x5x60", "--on", "ref").tags.count("b")
-        assert path in "".join(found.words)
-        assert path in json.loads(found.data)["wisdom_notice"]
+        notice = json.loads(found.data)["wisdom_notice"]
+        if "built without SQLite" not in notice:
+            assert path in notice and path in "".join(found.words)
 
 
 def main():

@@ -24,6 +24,11 @@ def run(chain, *options):
     return done.stdout
 
 
+def has_blas():
+    told = subprocess.run([mmchain, "info", "--json"], capture_output=True, text=True, check=True).stdout
+    return any(device["name"] == "blas" and device["available"] for device in json.loads(told)["devices"])
+
+
 class Box:
     def __init__(self, group):
         rects = [r for r in group.iter(SPACE + "rect") if r.get("class") != "share"]
@@ -161,9 +166,10 @@ def check_powers():
 def check_structure():
     """A factor says what is known of it, and that it is an inverse."""
     chain = "f64:8x8x8x8x3:lower.unit.T.inv,spd.inv,symmetric,N"
-    factors = [box.lines for box in Picture(chain, "--on", "blas").boxes if box.kind == "factor"]
-    names = [["A1\u1d40\u207b\u00b9", "lower.unit"], ["A2\u207b\u00b9", "spd"], ["A3", "symmetric"], ["A4"]]
-    assert [[line for line in lines if "\u00d7" not in line] for lines in factors] == names, factors
+    if has_blas():  # nothing else on the CPU inverts
+        factors = [box.lines for box in Picture(chain, "--on", "blas").boxes if box.kind == "factor"]
+        names = [["A1\u1d40\u207b\u00b9", "lower.unit"], ["A2\u207b\u00b9", "spd"], ["A3", "symmetric"], ["A4"]]
+        assert [[line for line in lines if "\u00d7" not in line] for lines in factors] == names, factors
     title = Picture("f64:5x" + "x".join(str(1000 - i) for i in range(60))).root.find(f"{SPACE}text").text
     assert title.startswith("f64:5x1000x999") and title.endswith("..."), title
 

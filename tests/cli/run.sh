@@ -88,6 +88,22 @@ holds() {
   if "$@" >said/holds 2>&1; then verdict "$name" ""; else verdict "$name" "failed: $(cat said/holds)"; fi
 }
 
+# has FEATURE: what may be left out of a build is here: a format or device by its name, libxsmm, or sqlite.
+has() {
+  case $1 in
+  sqlite) ! "$mmchain" info | grep -q 'built without SQLite' ;;
+  libxsmm) "$mmchain" plan 8x8x8 --for flops --json | grep -q '"libxsmm' ;;
+  *) "$mmchain" info | grep -Eq "^  $1 +(\.[^ ]+ +)*here " ;;
+  esac
+}
+
+# needs FEATURE CASE...: the case, where the feature is here.
+needs() {
+  local feature=$1
+  shift
+  if has "$feature"; then "$@"; else echo "skipped: $2: no $feature"; fi
+}
+
 absent() { # absent NAME FILE...
   local name=$1 wrong= file
   shift

@@ -300,9 +300,13 @@ static void wrong_options_are_named(void **state) {
                  "solver: expected auto with fuse joint, got 'table'");
   options.solver = NULL;
   options.memory_limit_bytes = 100;
-  expect_failure(*state, "5120x20x400x30", options, MMC_E_MEMORY_LIMIT,
-                 "memory limit: the order of least traffic needs 4800 bytes of workspace, got 100; "
-                 "fuse 'exact' looks for orders that fit");
+  mmc_device_info blas; /* the loops of ref, without it, need no workspace */
+  assert_int_equal(mmc_device_describe(*state, 0, &blas), MMC_OK);
+  if (blas.available)
+    expect_failure(
+        *state, "5120x20x400x30", options, MMC_E_MEMORY_LIMIT,
+        "memory limit: the order of least traffic needs 4800 bytes of workspace, got 100; "
+        "fuse 'exact' looks for orders that fit");
   options.memory_limit_bytes = MMC_NO_LIMIT;
   options.on_chip_words = 1; /* 2^127 multiplications, and twice as many words */
   expect_failure(*state, "4611686018427387904x8x4611686018427387904", options, MMC_E_OVERFLOW,
