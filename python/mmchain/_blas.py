@@ -52,10 +52,11 @@ def check() -> None:
         return
     description, available = _mmchain.blas()
     if not available:
+        # No package helps a library that cannot load one.
+        advice = "" if "MMC_WITH_BLAS" in description else "`pip install scipy-openblas64` brings one. "
         raise ImportError(
-            f"mmchain has no BLAS to multiply with: {description}. `pip install scipy-openblas64` "
-            f"brings one. {_variable}=none in the environment has plain loops instead, which take "
-            "some 100 times as long."
+            f"mmchain has no BLAS to multiply with: {description}. {advice}{_variable}=none in the "
+            "environment has plain loops instead, which take some 100 times as long."
         )
 
 

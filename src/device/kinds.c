@@ -16,6 +16,7 @@ const mmci_device_kind mmci_device_kinds[] = {
     {.name = "cuda",
      .is_module = true,
      .meter = "nvml",
-     .absent = "needs the module mmchain-cuda.so: build with the CUDA toolkit installed"},
+     .absent = "needs the module mmchain-cuda.so: build with the CUDA toolkit installed (Python: "
+               "python/cuda13)"},
     {.name = NULL},
 };

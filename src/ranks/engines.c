@@ -25,7 +25,8 @@ mmc_status mmci_engine_load(const char *name, const char *module_dir, const mmci
   void *module = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
   if (module == NULL)
     return mmci_fail(error, MMC_E_UNSUPPORTED,
-                     "needs the module mmchain-mpi.so: build with an MPI installed (%.200s)",
+                     "needs the module mmchain-mpi.so: build by CMake, not pip, with an MPI "
+                     "installed and MMC_WITH_MPI not OFF (%.200s)",
                      dlerror());
   mmci_team_entry_fn entry;
   void *symbol = dlsym(module, "mmci_module_entry");

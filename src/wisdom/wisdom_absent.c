@@ -12,7 +12,8 @@ struct mmci_wisdom {
 
 static mmc_status absent(mmci_error *error) {
   return mmci_fail(error, MMC_E_UNSUPPORTED,
-                   "no wisdom store: built without SQLite: install libsqlite3-dev and build again");
+                   "no wisdom store: built without SQLite: build with libsqlite3-dev installed and "
+                   "MMC_WITH_SQLITE not OFF");
 }
 
 mmc_status mmci_wisdom_create(const char *path, mmci_wisdom **out, mmci_error *error) {
