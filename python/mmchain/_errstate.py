@@ -19,7 +19,11 @@ _here = os.path.dirname(os.path.abspath(__file__)) + os.sep
 def _level_of_caller() -> int:
     """How many frames above `report` the first is that is none of this package's: calls of C's own have no
     frame, others several."""
-    level, frame = 2, sys._getframe(2)
+    level = 2
+    try:
+        frame = sys._getframe(level)
+    except ValueError:  # a thread that is C's own
+        return 1
     while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(_here):
         level, frame = level + 1, frame.f_back
     return level

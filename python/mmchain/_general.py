@@ -6,6 +6,8 @@ import sys
 from importlib import import_module
 from typing import Any, Callable, Dict, List, Optional
 
+import numpy as np
+
 from . import _mmchain, _shapes
 
 # By the package that a type, or one that it inherits from, is defined in.
@@ -94,8 +96,23 @@ def _structured(arrays: Any, out: Any, objective: str, device: Optional[str], pr
     return None
 
 
+def _is_plain(array: Any) -> bool:
+    """Whether it is a dense array of NumPy's or PyTorch's, as far as its type tells at once."""
+    kind = type(array)
+    if kind is np.ndarray:
+        return True
+    torch = sys.modules.get("torch")
+    return torch is not None and kind is torch.Tensor and array.layout is torch.strided
+
+
+def _are_plain(arrays: Any) -> bool:
+    return isinstance(arrays, (list, tuple)) and all(map(_is_plain, arrays))
+
+
 def expect_dense(arrays: Any, what: str) -> None:
     """Raises a TypeError where some factors are sparse, or have structure, of which there is no such thing."""
+    if _are_plain((arrays,) if _is_plain(arrays) else arrays):
+        return
     structure = _structure().is_structured(arrays)
     if structure or import_module("._sparse", __package__).is_sparse(arrays):
         found = "factors with structure" if structure else "sparse factors"

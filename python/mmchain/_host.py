@@ -29,7 +29,7 @@ bits = np.dtype([("b", np.uint16)])
 
 def unmasked(array: Any) -> np.ndarray:
     """What NumPy makes of an array, which must have no mask, as that would be lost."""
-    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
+    if type(array) is not np.ndarray and np.ma.is_masked(array):
         raise TypeError("arrays: expected no masked array: fill it, a.filled(0), or give its .data")
     return np.asarray(array)
 

@@ -115,7 +115,7 @@ def by_products(running: Running, arrays: List[Any], numpy: Any, flip: Any) -> A
     else:
         results = _by_tree(running, factors, initial, numpy)
     length = factors.shape[-3]
-    last = results.shape[-3] - running.exclusive
+    last = results.shape[-3] - int(running.exclusive)
     results = results[..., last - length : last, :, :]
     return flip(results, -3) if running.reverse else results
 

@@ -489,9 +489,10 @@ def _of_host(items: Sequence[Any], out: Any) -> Tuple[Sequence[Any], Any]:
     """Factors of which JAX's are NumPy's, and what makes of NumPy's result one of the caller's kind."""
     if not any(map(_is_jax, arrays_of(items))):
         return items, lambda result: result
-    if out is not None:
-        raise TypeError("out: expected none where JAX's factors have structure")
-    return [_numpy_item(item) for item in items], import_module("jax.numpy").asarray
+    numpy_items = [_numpy_item(item) for item in items]
+    if out is not None:  # NumPy's: JAX's arrays cannot be written
+        return numpy_items, lambda result: result
+    return numpy_items, import_module("jax.numpy").asarray
 
 
 def _numpy_item(item: Any) -> Any:

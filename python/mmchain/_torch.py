@@ -9,11 +9,14 @@ for few factors; many matrices are one function, whose gradients the library com
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import reduce, wraps
+from types import SimpleNamespace
 from typing import Any, List, Optional, Sequence
 
 import torch
 from torch.autograd import forward_ad
+from torch.utils import _python_dispatch
 
 from . import _general, _mmchain, _numpy, _running, _shapes
 from ._gradients import Prepared
@@ -38,6 +41,9 @@ _dtypes = {name: dtype for dtype, name in [*_names.items(), *_integers.items()]}
 _exact = (torch.Tensor, torch.nn.Parameter)
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
 _is_any_autocast_enabled = getattr(torch._C, "_is_any_autocast_enabled", lambda: False)
+# The modes that are at work, those of PyTorch's own traces with a key; where it cannot say, one of these.
+_modes = getattr(_python_dispatch, "_get_current_dispatch_mode_stack", lambda: [SimpleNamespace(_mode_key=True)])
+_without_modes = getattr(_python_dispatch, "_disable_current_modes", nullcontext)
 _has_exchange = "__dlpack_c_exchange_api__" in vars(torch.Tensor)
 
 
@@ -45,6 +51,15 @@ def _is_seen() -> bool:
     """Whether PyTorch must see every product, as its own: under torch.func, by a trace or a mode. C asks
     the same of calls that it multiplies at once (modes.h)."""
     return _transforms_active() or _mmchain.is_watched()
+
+
+def _is_traced() -> bool:
+    """Whether what is not PyTorch's would be lost, as in a graph, and not only uncounted or unkept."""
+    if _transforms_active() or torch._C._get_tracing_state() is not None:
+        return True
+    if not _mmchain.is_watched():
+        return False
+    return any(getattr(mode, "_mode_key", None) is not None for mode in _modes())
 
 
 def _has_level() -> bool:
@@ -65,10 +80,8 @@ def is_differentiated(tensors: Sequence[torch.Tensor]) -> bool:
 
 def expect_unseen(what: str) -> None:
     """Raises a TypeError where PyTorch must see products that it has none of."""
-    if _is_seen():
-        raise TypeError(
-            f"arrays: expected no torch.func, trace or TorchDispatchMode with {what}, as it sees PyTorch's own only"
-        )
+    if _is_traced():
+        raise TypeError(f"arrays: expected no torch.func or trace with {what}, as it sees PyTorch's own only")
 
 
 def _uncast(backward: Any) -> Any:
@@ -490,7 +503,12 @@ def multiply(
     gradients = is_differentiated(tensors)
     if gradients and out is not None:
         raise RuntimeError("out: expected None, as a factor requires a gradient")
-    plain = all(map(_has_memory, tensors)) and not _is_seen()
+    plain = all(map(_has_memory, tensors))
+    if plain and _is_seen():
+        if (by_own or dtype is torch.bool) and not _is_traced():  # of which PyTorch has no product
+            with _without_modes():
+                return multiply(plan, tensors, out, objective, device, precision)
+        plain = False
     if plain and (dtype in _names or dtype in _integers):
         if not gradients:
             return _direct(plan, tensors, out, options)
@@ -697,9 +715,10 @@ def running(
     if gradients and _has_own_gradients(what, given, shapes):
         return _States.apply(what, shapes, *inputs)
     if gradients or _is_seen() or not all(map(_has_memory, given)):
-        result = _running.by_products(
-            what, inputs, _Names(given[0].device), lambda x, axis: x.flip(axis)
-        )
+        with torch.autocast(given[0].device.type, enabled=False):
+            result = _running.by_products(
+                what, inputs, _Names(given[0].device), lambda x, axis: x.flip(axis)
+            )
         return result if out is None else out.copy_(result)
     return _compute(what, inputs, shapes, out)
 

@@ -108,6 +108,21 @@ def test_factors_that_are_special(call):
 def test_masks_are_not_lost(call):
     with pytest.raises(TypeError, match="masked"):
         call(np.ma.masked_array(A, A > 1))
+    call(np.ma.masked_invalid(A))  # which has none
+
+
+def test_overflow_in_a_thread_without_python_frames():
+    import _thread
+    import time
+
+    big, out = np.full((2, 2), 1e308), np.zeros((2, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _thread.start_new_thread(mmchain.multi_dot, ([big, big],), {"out": out})
+        deadline = time.monotonic() + 20
+        while not np.isinf(out).all() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert np.isinf(out).all()
 
 
 def test_libraries_are_not_mixed():

@@ -117,6 +117,32 @@ def test_what_pytorch_has_not_is_refused(way):
     way(A)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: mmchain.multi_dot([A > 0, B > 0, T > 0]),
+        lambda: mmchain.multi_dot([A, B, T], precision="reproducible"),
+        lambda: mmchain.multi_dot([mmchain.inv(A), B]),
+        lambda: mmchain.multi_dot([A, B], semiring="max-plus"),
+        lambda: mmchain.multi_dot([A.to_sparse_csr(), B]),
+        lambda: mmchain.gradients([A, B], T)[0],
+        lambda: mmchain.scan(torch.stack([A, B]).long()),
+    ],
+)
+def test_what_is_not_pytorchs_is_computed_under_modes_that_count(call):
+    expected = call()
+    with FlopCounterMode(display=False):
+        found = call()
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def test_running_products_keep_their_dtype_under_autocast_and_a_mode():
+    stack = torch.randn(6, 8, 8) / 3
+    expected = mmchain.scan(stack.double()).float()
+    with FlopCounterMode(display=False), torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(mmchain.scan(stack), expected, rtol=1e-5, atol=1e-6)
+
+
 def _under_autocast(factors, **options):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         mmchain.multi_dot(factors, **options).float().sum().backward()
