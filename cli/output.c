@@ -232,10 +232,11 @@ bool cli_file_create(const char *path, cli_file *out) {
   struct stat old;
   bool exists = stat(path, &old) == 0;
   int descriptor = -1;
-  if (exists && !S_ISREG(old.st_mode)) {
-    descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+  if (exists && (!S_ISREG(old.st_mode) || old.st_nlink == 0)) {
+    /* What has no name, as /dev/fd/5 of a file that was removed, is written where it is. */
+    descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_TRUNC);
   } else {
-    file.target = cli_file_target(path);
+    file.target = exists ? realpath(path, NULL) : cli_file_target(path);
     if (file.target != NULL) file.temporary = malloc(strlen(file.target) + TEMPORARY_ROOM);
     if (file.temporary != NULL) descriptor = open_temporary(&file);
     if (descriptor >= 0 && (exists || file.named)) {
@@ -382,7 +383,7 @@ int cli_check_ending(cli_call *call, const char *option, const char *name) {
       ".pt",  ".pth", ".pickle", ".pkl",  ".onnx", ".nc",   ".zarr",    ".zip",     ".gz",
       ".bz2", ".xz",  ".zst",    ".html", ".htm",  ".svg",  ".png",     ".pdf"};
   const char *ending = strrchr(name, '.'), *member = strchr(ending != NULL ? ending : "", ':');
-  if (member != NULL && mmc_file_format(name, NULL) == NULL)
+  if (member != NULL && strchr(member, '/') == NULL && mmc_file_format(name, NULL) == NULL)
     return fail_member(call, option, name, (size_t)(member - name));
   if (ending == NULL || mmc_file_format(name, NULL) != NULL) return CLI_DONE;
   for (size_t f = 0; f < sizeof foreign / sizeof foreign[0]; f++) {

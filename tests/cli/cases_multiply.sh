@@ -126,6 +126,15 @@ run multiply P.npy Q.npy -o - >out.npy
 says multiply_standard_output out.npy "f8 (2, 2) 22 28 49 64"
 run multiply P.npy - -o in.npy <Q.npy
 says multiply_standard_input in.npy "f8 (2, 2) 22 28 49 64"
+exec 5>gone.npy
+rm gone.npy
+run multiply P.npy Q.npy -o /dev/fd/5
+cat /dev/fd/5 >unnamed.npy
+exec 5>&-
+says multiply_unnamed unnamed.npy "f8 (2, 2) 22 28 49 64"
+holds multiply_unnamed_alone test ! -e "gone.npy (deleted)"
+mkdir d.npy:e
+check multiply_colon_in_folder 0 multiply P.npy Q.npy -o ./d.npy:e/R
 ln -s R.npy link.npy
 check multiply_link 0 multiply P.npy Q.npy -o link.npy
 holds multiply_link_kept test -L link.npy
