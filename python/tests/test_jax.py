@@ -194,5 +194,6 @@ def test_factors_with_structure_are_of_its_kind():
     for product in (mmchain.multi_dot(factors), mmchain.plan(factors).execute(factors)):
         assert isinstance(product, jax.Array) and product.dtype == jnp.float32
         np.testing.assert_allclose(product, np.eye(3), atol=1e-6)
-    with pytest.raises(TypeError, match="^out: "):
-        mmchain.multi_dot(factors, out=np.ones((3, 3), np.float32))
+    out = np.ones((3, 3), np.float32)
+    assert mmchain.multi_dot(factors, out=out) is out
+    np.testing.assert_allclose(out, np.eye(3), atol=1e-6)
