@@ -887,10 +887,12 @@ static int32_t many(const mmci_team *team) {
   (void)team;
   return MANY_RANKS;
 }
+/* The second time it is asked whether all ranks have failed alike, which the others have not. */
 static mmc_status least_of_many(mmci_team *team, int32_t mine, int32_t *out, mmci_error *error) {
   (void)error;
+  const bool again = strchr(team->calls, 'l') != NULL;
   note_call(team, 'l');
-  *out = mine < team->failed_rank ? mine : team->failed_rank;
+  *out = again ? 0 : mine < team->failed_rank ? mine : team->failed_rank;
   return MMC_OK;
 }
 static mmc_status share_of_many(mmci_team *team, int32_t from, void *bytes, size_t size,
@@ -926,9 +928,9 @@ static void a_rank_without_memory_is_not_waited_for(void **state) {
     const char *calls, *message;
     mmc_status status;
   } cases[] = {
-      {MANY_RANKS, -1, "lg", "", MMC_OK},         {MANY_RANKS, 0, "ls", "rank 7: ", MMC_E_NOMEM},
-      {3, -1, "ls", "rank 3: no file", MMC_E_IO}, {3, 0, "ls", "rank 3: no file", MMC_E_IO},
-      {9, -1, "ls", "rank 9: no file", MMC_E_IO}, {9, 0, "ls", "rank 7: ", MMC_E_NOMEM},
+      {MANY_RANKS, -1, "lg", "", MMC_OK},          {MANY_RANKS, 0, "lsl", "rank 7: ", MMC_E_NOMEM},
+      {3, -1, "lsl", "rank 3: no file", MMC_E_IO}, {3, 0, "lsl", "rank 3: no file", MMC_E_IO},
+      {9, -1, "lsl", "rank 9: no file", MMC_E_IO}, {9, 0, "lsl", "rank 7: ", MMC_E_NOMEM},
   };
   for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
     mmci_team team = {.failed_rank = cases[c].failed_rank};
