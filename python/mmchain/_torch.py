@@ -84,14 +84,21 @@ def expect_unseen(what: str) -> None:
         raise TypeError(f"arrays: expected no torch.func or trace with {what}, as it sees PyTorch's own only")
 
 
+def _as_given(tensor: torch.Tensor) -> Any:
+    """A context in which products like this tensor have its dtype, also under torch.autocast, which other
+    devices may not have."""
+    kind = tensor.device.type
+    if not _is_any_autocast_enabled() or kind not in ("cpu", "cuda"):
+        return nullcontext()
+    return torch.autocast(kind, enabled=False)
+
+
 def _uncast(backward: Any) -> Any:
     """A backward pass in the dtypes of the way forward, also where it is called under torch.autocast."""
 
     @wraps(backward)
     def call(ctx: Any, *gradients: torch.Tensor) -> Any:
-        if not _is_any_autocast_enabled():
-            return backward(ctx, *gradients)
-        with torch.autocast(gradients[0].device.type, enabled=False):
+        with _as_given(gradients[0]):
             return backward(ctx, *gradients)
 
     return call
@@ -715,7 +722,7 @@ def running(
     if gradients and _has_own_gradients(what, given, shapes):
         return _States.apply(what, shapes, *inputs)
     if gradients or _is_seen() or not all(map(_has_memory, given)):
-        with torch.autocast(given[0].device.type, enabled=False):
+        with _as_given(given[0]):
             result = _running.by_products(
                 what, inputs, _Names(given[0].device), lambda x, axis: x.flip(axis)
             )

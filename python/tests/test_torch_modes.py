@@ -136,6 +136,14 @@ def test_what_is_not_pytorchs_is_computed_under_modes_that_count(call):
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("enabled", [False, True])
+def test_running_products_of_tensors_without_memory(enabled):
+    stack = torch.empty(4, 3, 3, device="meta")
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+        assert mmchain.scan(stack).shape == (4, 3, 3)
+        assert mmchain.recurrence(stack, stack[0]).shape == (4, 3, 3)
+
+
 def test_running_products_keep_their_dtype_under_autocast_and_a_mode():
     stack = torch.randn(6, 8, 8) / 3
     expected = mmchain.scan(stack.double()).float()
