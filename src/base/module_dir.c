@@ -43,7 +43,8 @@ static bool find_configured(const char *name, char path[MMCI_MODULE_PATH_SIZE]) 
 
 /* Looks in three folders, because an installed tree may be moved: the one beside the library, the
  * one that lies to a program as it does when both are installed, and the one that was configured.
- * Where it is in none of them, path is where it would lie beside what is running. */
+ * Where it is in none of them, path is where it would lie beside what is running, or, where that
+ * cannot be told, where nothing is. */
 static bool find_module(const char *name, char path[MMCI_MODULE_PATH_SIZE]) {
   static const char *const beside[] = {"mmchain", MMCI_MODULE_FROM_BIN};
   char folder[PATH_MAX], dir[PATH_MAX + 64];
