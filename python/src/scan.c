@@ -247,7 +247,9 @@ PyObject *mmcp_scan(PyObject *module, PyObject *const *args, Py_ssize_t count) {
   if (done == 1) done = make_key(&c, args);
   if (done == 1) done = hold_exponents(&c, args[EXPONENTS], &exponents);
   if (done == 1) done = find_stream(&c, args[STREAM]);
-  if (done == 1) done = execute(&c);
+  /* States of no columns are there already; to the library no columns mean products of matrices. */
+  const bool has_states = args[RECURRENCE] != Py_True || c.key.columns > 0;
+  if (done == 1 && has_states) done = execute(&c);
   if (exponents.obj != NULL) PyBuffer_Release(&exponents);
   for (int i = 0; i < OPERANDS; i++)
     if (c.has[i]) mmcp_view_release(&c.views[i]);

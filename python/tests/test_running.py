@@ -105,6 +105,9 @@ def test_empty():
     assert mmchain.scan(np.ones((3, 0, 0))).shape == (3, 0, 0)
     assert mmchain.scan(np.ones((0, 4, 3, 3))).shape == (0, 4, 3, 3)
     assert mmchain.recurrence(np.ones((0, 2, 2)), np.ones(2)).shape == (0, 2)
+    none = mmchain.recurrence(np.ones((5, 3, 3)), np.ones((3, 0)), np.ones((2, 5, 3, 0)))
+    assert none.shape == (2, 5, 3, 0)
+    assert mmchain.recurrence(np.ones((5, 3, 3), int), np.ones((3, 0), int)).shape == (5, 3, 0)
 
 
 def test_empty_on_a_gpu():
