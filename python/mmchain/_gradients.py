@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _mmchain, _shapes
 from ._general import expect_dense, factors_of, room_of
-from ._host import Kind, bits, name_of, plain
+from ._host import Kind, bits, name_of, plain, summed
 
 _Key = Tuple[Any, ...]
 
@@ -69,7 +69,7 @@ def _sum_to(gradient: np.ndarray, shape: Tuple[int, ...]) -> np.ndarray:
     axes = tuple(range(extra)) + tuple(
         d + extra for d, size in enumerate(shape) if size == 1 and gradient.shape[d + extra] != 1
     )
-    return gradient.sum(axis=axes, keepdims=True).reshape(shape) if axes else gradient.reshape(shape)
+    return (summed(gradient, axes) if axes else gradient).reshape(shape)
 
 
 def gradients(
@@ -135,7 +135,8 @@ def gradients(
         memory, product = np.empty(count, dtype), np.empty(one + ends, dtype)
         if work.forward(matrices, plain(memory), plain(product)) is NotImplemented:
             matrices = tuple(np.array(matrix, order="C", copy=True) for matrix in matrices)
-            work.forward(matrices, plain(memory), plain(product))
+            if work.forward(matrices, plain(memory), plain(product)) is NotImplemented:
+                raise BufferError("arrays: expected arrays whose memory can be read")
         result = kind.from_numpy(product.reshape(chain.result))
         got = kind.to_numpy(cotangent(result) if callable(cotangent) else cotangent)
         if tuple(got.shape) != tuple(chain.result):
@@ -145,8 +146,9 @@ def gradients(
             if bits in (got.dtype, dtype) or not np.can_cast(got.dtype, dtype, "same_kind"):
                 raise TypeError(f"cotangent: expected {name}, got {got.dtype}")
             got = got.astype(dtype)
-        end = np.ascontiguousarray(plain(got)).reshape(one + ends)
-        work.backward(matrices, plain(memory), end)
+        end = np.require(plain(got), requirements="CA").reshape(one + ends)
+        if work.backward(matrices, plain(memory), end) is NotImplemented:
+            raise BufferError("cotangent: expected an array whose memory can be read")
     made = []
     for factor, matrix, place in zip(factors, matrices, places):
         assert place is not None  # since every gradient is wanted

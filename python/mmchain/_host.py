@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Any, Tuple
 
 import numpy as np
 
@@ -80,6 +80,18 @@ class Kind:
 
 def plain(array: np.ndarray) -> np.ndarray:
     return array["b"] if array.dtype == bits else array
+
+
+def summed(array: np.ndarray, axes: Tuple[int, ...]) -> np.ndarray:
+    """The sum over axes, which stay; of bfloat16 it is of float32, rounded once."""
+    if array.dtype != bits:
+        return np.asarray(array.sum(axis=axes, keepdims=True))
+    wide = np.left_shift(plain(array), 16, dtype=np.uint32).view(np.float32)
+    total = wide.sum(axis=axes, keepdims=True).astype(np.float32)
+    word = total.view(np.uint32)
+    to_even = word + 0x7FFF + (word >> 16 & 1)
+    word = np.where(np.isnan(total), word | 0x400000, to_even)  # NaN keeps no digit that a carry could change
+    return (word >> 16).astype(np.uint16).view(bits)
 
 
 def name_of(dtype: np.dtype, integers: bool = False) -> str:

@@ -58,6 +58,29 @@ def test_layouts(rng):
         assert all(np.allclose(a, b, rtol=1e-13) for a, b in zip(got, expected))
 
 
+def test_a_cotangent_that_is_not_aligned(rng):
+    factors = matrices(rng, [5, 6, 7])
+    cotangent = random(rng, 5, 7)
+    bytes_before = np.zeros(cotangent.nbytes + 1, np.uint8)
+    moved = bytes_before[1:].view(cotangent.dtype).reshape(cotangent.shape)
+    moved[...] = cotangent
+    _, got = mmchain.gradients(factors, moved)
+    assert all(np.allclose(a, b, rtol=1e-13) for a, b in zip(got, by_definition(factors, cotangent)))
+
+
+def test_bfloat16_that_was_broadcast(rng):
+    torch = pytest.importorskip("torch")
+    a, b = torch.randn(9, 3, 4, generator=torch.manual_seed(1)), torch.randn(4, 5)
+    given = [a.bfloat16(), b.bfloat16()]
+    cotangent = torch.ones(9, 3, 5, dtype=torch.bfloat16)
+    _, (_, got) = mmchain.gradients(given, cotangent)
+    each = (given[0].float().mH @ cotangent.float()).bfloat16().float()
+    assert got.dtype == torch.bfloat16 and got.shape == b.shape
+    assert torch.equal(got, each.sum(0).bfloat16())
+    _, (_, got) = mmchain.gradients([given[0] * torch.nan, given[1]], cotangent)
+    assert got.isnan().all()
+
+
 def test_vectors_and_stacks(rng):
     a, b, c = random(rng, 4), random(rng, 4, 5), random(rng, 5)
     product, (da, db, dc) = mmchain.gradients([a, b, c], np.array(2.0))
