@@ -54,8 +54,8 @@ def _readable(array: np.ndarray, first: bool) -> np.ndarray:
 
 def _are_mixed_integers(arrays: List[Any]) -> bool:
     """Whether it matters which are multiplied first: NumPy promotes pair by pair, and integers of a
-    pair may overflow."""
-    dtypes = {array.dtype for array in arrays}
+    pair may overflow. The order of their bytes does not matter."""
+    dtypes = {array.dtype.newbyteorder("=") for array in arrays}
     return len(dtypes) > 1 and any(dtype.kind in "biu" for dtype in dtypes)
 
 
@@ -188,7 +188,7 @@ def multiply(
     dtype = _dtype_for(plan, arrays)
     if not dtype.isnative and (dtype.char in _direct or dtype.kind in "iu"):
         dtype = dtype.newbyteorder("=")
-    mixed = dtype.kind in "biu" and plan is None and any(array.dtype != dtype for array in arrays)
+    mixed = dtype.kind in "biu" and plan is None and _are_mixed_integers(arrays)
     if _is_direct(arrays, dtype) and not mixed:
         result = _by_mmchain(plan, chain, arrays, dtype, (objective, device, precision))
         return result if out is None else _store(result, chain, len(arrays), dtype, out)

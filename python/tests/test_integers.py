@@ -95,6 +95,10 @@ def test_byte_order_and_out():
     assert np.array_equal(mmchain.multi_dot([a.astype(">i4") for a in arrays]), want)
     out = np.empty((9, 9), np.int32)
     assert mmchain.multi_dot(arrays, out=out) is out and np.array_equal(out, want)
+    # One whose bytes are the other way around is none of another dtype, of which NumPy takes no such out.
+    row, out = arrays[0][0], np.empty(9, np.int32)
+    assert np.array_equal(mmchain.multi_dot([row, arrays[1].astype(">i4"), arrays[2]], out=out), want[0])
+    assert np.array_equal(out, want[0])
 
 
 def test_mixed_are_promoted_pair_by_pair():
