@@ -16,7 +16,7 @@ from numpy.linalg import LinAlgError
 from . import _mmchain
 from ._host import unmasked
 from ._plan import dtype_name
-from ._structure import Factor, Group, has_no_inverse, splice
+from ._structure import Factor, Group, has_no_inverse, inv, splice
 from ._types import Device
 
 
@@ -55,6 +55,18 @@ def _is_or_has_sparse(item: Any) -> bool:
     return _is_scipy(array) or _is_torch_sparse(array)
 
 
+def _alone(item: Any) -> Any:
+    """The inverse of a dense factor alone instead of a group of it, of which nothing is multiplied."""
+    if not isinstance(item, Group) or len(item.factors) > 1 or _is_or_has_sparse(item):
+        return item
+    return inv(item.factors[0])
+
+
+def _readable(array: Any, dtype: Any = None) -> np.ndarray:
+    """The array in one piece of memory that is aligned, as the extension reads it."""
+    return np.require(array, dtype, "CA")
+
+
 def _turned(words: Tuple[str, ...]) -> Tuple[str, ...]:
     other = {"lower": "upper", "upper": "lower"}
     return tuple(other.get(word, word) for word in words)
@@ -64,8 +76,9 @@ class _Chain:
     """The factors as the extension takes them, and what the result is."""
 
     def __init__(self, items: Sequence[Any]):
-        self.torch = any(_is_torch(item) for item in items)
+        items = [_alone(item) for item in items]
         plain = [self._without_words(item) for item in items]
+        self.torch = any(map(_is_torch, plain))
         self._words = [self._words_of(item) for item in items]
         self._check_kinds(plain)
         arrays = [item if self._is_sparse(item) else self._dense(item) for item in plain]
@@ -174,8 +187,7 @@ class _Chain:
             if indptr.dtype != indices.dtype or indices.dtype.char not in "ilq":
                 indptr, indices = indptr.astype(np.int64), indices.astype(np.int64)
             index_bytes = indices.dtype.itemsize
-            values = np.ascontiguousarray(values, self.dtype)
-            kept = (np.ascontiguousarray(indptr), np.ascontiguousarray(indices), values)
+            kept = (_readable(indptr), _readable(indices), _readable(values, self.dtype))
             stored = (columns, rows) if turned else (rows, columns)
             self.factors.append((*stored, turned, index_bytes, *kept))
         else:
@@ -189,7 +201,7 @@ class _Chain:
             if stacked:
                 array = np.broadcast_to(array, (*self.stack, rows, columns))
             turned = not stacked and array.flags.f_contiguous and not array.flags.c_contiguous
-            view = np.ascontiguousarray(array.T if turned else array, self.dtype)
+            view = _readable(array.T if turned else array, self.dtype)
             words = self._words[number]
             self.factors.append((*view.shape[-2:], turned, _turned(words) if turned else words, stacked, view))
         if self._shapes and self._shapes[-1][1] != rows:

@@ -133,6 +133,8 @@ def test_inverses_of_dense_factors(dtype, objective):
         ([mmchain.inv(g), mmchain.inv(low), s], inverse(g) @ inverse(low) @ s.toarray()),
         ([mmchain.inv([regular, g]), x], inverse(regular.toarray() @ g) @ x),
         ([s, mmchain.inv([h, g]), x[:, 0]], s @ (inverse(h @ g) @ x[:, 0])),
+        ([s, mmchain.inv([g]), x], s @ (inverse(g) @ x)),
+        ([s, mmchain.inv([mmchain.inv(mmchain.lower(low).T)]), x], s @ (low.T @ x)),
     ]
     for factors, expected in chains:
         try:
@@ -143,6 +145,14 @@ def test_inverses_of_dense_factors(dtype, objective):
         tolerance = 3000 * np.finfo(dtype).eps * max(1, np.abs(expected).max())
         assert np.abs(product - expected).max() <= tolerance
     assert "inverted: A2" in mmchain.sparse_plan([s, mmchain.inv(g), x])
+
+
+def test_what_is_not_aligned():
+    s = sp.random(30, 40, 0.1, format="csr", random_state=1)
+    x = np.random.default_rng(2).random((40, 3))
+    moved = np.zeros(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    moved[...] = x
+    np.testing.assert_array_equal(mmchain.multi_dot([s, moved]), mmchain.multi_dot([s, x]))
 
 
 def test_inverses_that_are_not_there():
