@@ -138,8 +138,9 @@ mmc_status mmci_database_fail(mmci_wisdom *wisdom, int code, mmci_error *error) 
   const char *why = sqlite3_errmsg(wisdom->db);
   int system = sqlite3_system_errno(wisdom->db);
   switch (code & 0xFF) {
-    case SQLITE_NOMEM:
-      return mmci_fail(error, MMC_E_NOMEM, "%s: out of memory", path);
+    case SQLITE_NOMEM: /* which is all that becomes of one that has no file */
+      return mmci_fail(error, MMC_E_NOMEM, "%s%sout of memory", path,
+                       wisdom->in_memory ? "" : ": ");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       wisdom->corrupt = true;
@@ -263,26 +264,39 @@ static mmc_status check_state(mmci_wisdom *wisdom, bool *empty, int *code, mmci_
   return status == MMC_OK ? ended : status;
 }
 
-/* Checks that every page of the file is sound, which costs less than a microsecond a record. A
- * search for a key sees only the pages that lead to it, so that writing to a store may succeed for
- * ever while reading all of it fails. */
-static mmc_status check_pages(mmci_wisdom *wisdom, mmci_error *error) {
+/* Says whether SQLite finds every page of the file sound; where it does not, error says what is
+ * wrong. */
+static mmc_status look_at_pages(mmci_wisdom *wisdom, bool *sound, mmci_error *error) {
   sqlite3_stmt *statement;
   char shown[MMCI_PATH_TEXT_SIZE];
   mmc_status status = MMC_OK;
   int code = sqlite3_prepare_v2(wisdom->db, "PRAGMA integrity_check(1)", -1, &statement, NULL);
   if (code == SQLITE_OK) code = sqlite3_step(statement);
   const char *verdict = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
-  if (code != SQLITE_ROW) {
+  *sound = verdict != NULL && strcmp(verdict, "ok") == 0;
+  if (code != SQLITE_ROW)
     status = mmci_database_fail(wisdom, code, error);
-  } else if (verdict == NULL || strcmp(verdict, "ok") != 0) {
-    wisdom->corrupt = verdict != NULL;
-    status = verdict == NULL ? mmci_fail_nomem(error, 1)
-                             : mmci_fail(error, MMC_E_FORMAT, "%s: corrupt: %s",
-                                         mmci_path_text(wisdom->place.path, shown), verdict);
-  }
+  else if (verdict == NULL)
+    status = mmci_fail_nomem(error, 1);
+  else if (!*sound)
+    mmci_fail(error, MMC_E_FORMAT, "%s: corrupt: %s", mmci_path_text(wisdom->place.path, shown),
+              verdict);
   sqlite3_finalize(statement);
   return status;
+}
+
+/* Checks that every page of the file is sound, which costs less than a microsecond a record. A
+ * search for a key sees only the pages that lead to it, so that writing to a store may succeed for
+ * ever while reading all of it fails. A page that could not be read just now, for want of memory or
+ * by a fault of the wire, has the verdict of one that is damaged: so a bad one is asked for
+ * twice. */
+static mmc_status check_pages(mmci_wisdom *wisdom, mmci_error *error) {
+  bool sound = false;
+  mmc_status status = look_at_pages(wisdom, &sound, error);
+  if (status == MMC_OK && !sound) status = look_at_pages(wisdom, &sound, error);
+  if (status != MMC_OK || sound) return status;
+  wisdom->corrupt = true;
+  return MMC_E_FORMAT;
 }
 
 /* Makes the tables, unless another process has made them first. */
@@ -402,6 +416,11 @@ mmc_status mmci_database_open_aside(mmci_wisdom *wisdom, mmci_error *error) {
   int code;
   mmc_status status = open_name(wisdom, wisdom->place.path, SQLITE_OPEN_READONLY, error);
   if (status == MMC_OK && !has_log(wisdom->place.path)) status = open_immutable(wisdom, error);
+  if (status != MMC_OK) return status;
+  /* SQLite reads nothing of a file that is shorter than its header says, but for those who may
+   * write to its schema, as nobody can here. */
+  sqlite3_db_config(wisdom->db, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL);
+  status = execute_sql(wisdom, "PRAGMA writable_schema = ON", error);
   return status == MMC_OK ? check_state(wisdom, &empty, &code, error) : status;
 }
 

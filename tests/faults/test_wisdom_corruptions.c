@@ -264,10 +264,39 @@ static void zeroed_pages_are_mended(void **state) {
                 (int)least, PRODUCTS);
 }
 
+/* Writes size bytes of the good store as the whole file, lets the first call mend it, and returns
+ * how many products were kept. */
+static int64_t kept_of(fixture *f, size_t size) {
+  remove_all(f);
+  FILE *file = fopen(f->path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(f->good, 1, size, file), size);
+  fclose(file);
+  mmci_wisdom *wisdom = store(f);
+  mmci_error error;
+  if (first_call(f, wisdom, 3, &error) != MMC_OK) fail_msg("%d bytes: %s", (int)size, error.text);
+  int64_t found =
+      expect_no_other(wisdom, &f->here, size) + expect_no_other(wisdom, &f->there, size);
+  mmci_wisdom_destroy(wisdom);
+  expect_mended(f, size);
+  return found;
+}
+
+/* Of a file that was cut off, as by a disk that was full when it was copied, what is in the pages
+ * that are left is kept. */
+static void what_is_left_of_a_file_is_kept(void **state) {
+  fixture *f = *state;
+  const int64_t most = kept_of(f, f->size - PAGE), half = kept_of(f, f->size / 2);
+  print_message("%d of %d records kept without the last page, %d of half a file\n", (int)most,
+                PRODUCTS, (int)half);
+  assert_true(most > PRODUCTS / 2 && half > 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(corrupt_stores_are_mended, set_up, tear_down),
       cmocka_unit_test_setup_teardown(zeroed_pages_are_mended, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_is_left_of_a_file_is_kept, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

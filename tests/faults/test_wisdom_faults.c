@@ -468,6 +468,32 @@ static void allocations_of_sqlite_may_fail_while_a_store_is_mended(void **state)
   }
 }
 
+/* The same while a sound store is read: what SQLite says of a page that it had no memory for is not
+ * that the file is corrupt, and the file keeps its name. */
+static void a_sound_store_is_not_set_aside_for_want_of_memory(void **state) {
+  fixture *f = *state;
+  enum { PRODUCTS = 1000 }; /* more pages than SQLite takes memory for at once */
+  char aside[128];
+  snprintf(aside, sizeof aside, "%s.corrupt-1", f->path);
+  mmci_wisdom *wisdom = store(f);
+  for (int64_t m = 1; m <= PRODUCTS; m++) assert_int_equal(put_product(f, wisdom, m), MMC_OK);
+  mmci_wisdom_destroy(wisdom);
+  failures = 1;
+  for (long k = 0; failures > 0; k++) {
+    int64_t count = 0;
+    failures = 0;
+    wisdom = store(f);
+    allocations_left = k;
+    mmc_status status = mmci_wisdom_walk(wisdom, NULL, count_one, &count, NULL, &f->error);
+    allocations_left = -1;
+    mmci_wisdom_destroy(wisdom);
+    if (access(aside, F_OK) == 0) fail_msg("allocation %ld: set aside", k);
+    if (status != MMC_OK && status != MMC_E_NOMEM)
+      fail_msg("allocation %ld: %s (%s)", k, f->error.text, mmc_status_string(status));
+    if (status == MMC_OK) assert_int_equal(count, PRODUCTS);
+  }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -486,6 +512,7 @@ int main(void) {
       TEST(a_full_disk_is_told),
       TEST(allocations_of_sqlite_may_fail),
       TEST(allocations_of_sqlite_may_fail_while_a_store_is_mended),
+      TEST(a_sound_store_is_not_set_aside_for_want_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
