@@ -186,12 +186,13 @@ static bool read_value(reader *r, const char *name, int depth) {
   bool is_true = read_word(r, "true");
   if (is_true || read_word(r, "false")) {
     char *text = strdup(is_true ? "true" : "false");
-    return text != NULL ? keep(r, name, text, NAN) : fail(r, "more memory");
+    r->short_of_memory = text == NULL;
+    return text != NULL && keep(r, name, text, NAN);
   }
   char *end;
   if (*r->at != '-' && (*r->at < '0' || *r->at > '9')) return fail(r, "a value");
   double number = strtod(r->at, &end);
-  if (end == r->at) return fail(r, "a number");
+  if (end == r->at || !isfinite(number)) return fail(r, "a number that a double can be");
   r->at = end;
   return keep(r, name, NULL, number);
 }

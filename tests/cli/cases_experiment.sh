@@ -21,11 +21,13 @@ check experiment_falling 2 bench --experiment nishida-2011 --sizes 16,8
 check experiment_alone 2 bench $clrs --quick
 check experiment_alone_output 2 bench $clrs -o there
 absent experiment_left there missing
-mkdir empty damaged foreign
+mkdir empty damaged beyond foreign
 printf '{"experiment": "tee-acm2", "part": "about"}\n{"part": "single",, }\n' >damaged/results.jsonl
+printf '{"experiment": "tee-acm2", "part": "about", "window_s": 1e999}\n' >beyond/results.jsonl
 printf '{"experiment": "another"}\n' >foreign/results.jsonl
 check experiment_report_empty 2 report empty
 check experiment_report_damaged 2 report damaged
+check experiment_report_beyond 2 report beyond
 check experiment_report_foreign 2 report foreign
 
 # ---- without a meter -----------------------------------------------------------------------------
