@@ -80,6 +80,9 @@ int cli_fail_status(const cli_call *call, mmc_status status, const char *where);
 /* Writes the context's message for the status of a call that was writing, and returns CLI_BAD
  * for an output that where names, else CLI_FAILED. */
 int cli_fail_write(const cli_call *call, mmc_status status, const char *where);
+/* Writes as an error why a call that was writing to a cli_buffer has failed, and returns
+ * CLI_FAILED. */
+int cli_buffer_fail(const cli_call *call, mmc_status status);
 
 /* Returns CLI_DONE when path may be written, else CLI_BAD after saying why not: it must not have
  * the ending of matrices, nor be an input or another output (guard.h), in which it is noted. It

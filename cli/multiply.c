@@ -438,7 +438,7 @@ static int print_multiply_json(cli_call *call, const multiplication *job) {
   if (brace == NULL) {
     cli_buffer_free(&plan);
     return status == MMC_OK ? cli_fail(call, CLI_FAILED, "the plan is no JSON object")
-                            : cli_fail_write(call, status, "");
+                            : cli_buffer_fail(call, status);
   }
   cli_stream_write(&call->out, plan.bytes, (size_t)(brace - plan.bytes));
   cli_buffer_free(&plan);

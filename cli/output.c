@@ -99,6 +99,11 @@ int cli_buffer_write(void *user, const char *bytes, size_t size) {
   return 0;
 }
 
+int cli_buffer_fail(const cli_call *call, mmc_status status) {
+  if (status != MMC_E_IO) return cli_fail_write(call, status, "");
+  return cli_fail(call, CLI_FAILED, "out of memory");
+}
+
 void cli_buffer_free(cli_buffer *buffer) {
   free(buffer->bytes);
   *buffer = (cli_buffer){0};

@@ -101,7 +101,7 @@ static int draw_tree(cli_call *call, const mmc_plan *plan, const char *path) {
   if (cli_buffer_write(&picture, declaration, sizeof declaration - 1) == 0)
     status = mmc_plan_explain(plan, MMC_SVG, cli_buffer_write, &picture);
   int result = status == MMC_OK ? cli_buffer_save(call, "--svg", path, &picture)
-                                : cli_fail_write(call, status, "");
+                                : cli_buffer_fail(call, status);
   cli_buffer_free(&picture);
   return result;
 }

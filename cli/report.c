@@ -305,11 +305,13 @@ static const char *brief_count(const mmc_plan *plan, char out[24]) {
 
 /* ---- words of the plan ----------------------------------------------------------------------- */
 
-/* Returns what mmc_plan_explain() says, a string to free; NULL when memory is short. */
-static char *explained(const mmc_plan *plan, mmc_format format) {
+/* Returns what mmc_plan_explain() says, a string to free; NULL when memory is short, which is then
+ * an error of the page. */
+static char *explained(cli_stream *out, const mmc_plan *plan, mmc_format format) {
   cli_buffer buffer = {0};
   if (mmc_plan_explain(plan, format, cli_buffer_write, &buffer) == MMC_OK) return buffer.bytes;
   cli_buffer_free(&buffer);
+  if (out->error == 0) out->error = ENOMEM;
   return NULL;
 }
 
@@ -328,17 +330,18 @@ static void copy_between(const char *text, const char *begin, const char *end, c
 }
 
 /* Says why the plan has its order. */
-static void reason_of(const mmc_plan *plan, char *out, size_t size) {
-  char *text = explained(plan, MMC_TEXT);
-  copy_between(text, "\nwhy              ", "\n", out, size);
+static void reason_of(cli_stream *out, const mmc_plan *plan, char *reason, size_t size) {
+  char *text = explained(out, plan, MMC_TEXT);
+  copy_between(text, "\nwhy              ", "\n", reason, size);
   free(text);
 }
 
-static void order_of(const report *r, const mmc_plan *plan, char *out, size_t size) {
-  snprintf(out, size, "of %" PRId64 " factors", mmc_chain_length(r->chain));
+static void order_of(cli_stream *out, const report *r, const mmc_plan *plan, char *order,
+                     size_t size) {
+  snprintf(order, size, "of %" PRId64 " factors", mmc_chain_length(r->chain));
   if (mmc_chain_length(r->chain) > ORDER_MOST) return;
-  char *text = explained(plan, MMC_JSON);
-  copy_between(text, "\"order\": \"", "\"", out, size);
+  char *text = explained(out, plan, MMC_JSON);
+  copy_between(text, "\"order\": \"", "\"", order, size);
   free(text);
 }
 
@@ -461,13 +464,14 @@ static void put_comparison(cli_stream *out, const report *r) {
 
 static int put_tree(cli_call *call, cli_stream *out, const report *r) {
   char reason[400];
-  reason_of(r->plans[r->ours], reason, sizeof reason);
+  reason_of(out, r->plans[r->ours], reason, sizeof reason);
   cli_page_section(out, "The order");
   cli_page_words(out, "Why: %s.", reason);
   cli_page_picture_begin(out);
   mmc_status status = mmc_plan_explain(r->plans[r->ours], MMC_SVG, cli_stream_write, out);
   cli_page_picture_end(out);
-  return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "");
+  /* Who closes the page says why it cannot be written. */
+  return status == MMC_OK || out->error != 0 ? CLI_DONE : cli_fail_write(call, status, "");
 }
 
 static int put_roofline(cli_call *call, cli_stream *out, const report *r, const int64_t *order) {
@@ -610,36 +614,36 @@ static void put_steps(cli_stream *out, report *r, const int64_t *order) {
 }
 
 /* Says why a way was not taken. */
-static void verdict_of(const report *r, int way, char *out, size_t size) {
+static void verdict_of(cli_stream *out, const report *r, int way, char *verdict, size_t size) {
   const mmc_plan *plan = r->plans[way], *ours = r->plans[r->ours];
   double seconds = mmc_plan_predicted_seconds(plan) / mmc_plan_predicted_seconds(ours);
   double joules = mmc_plan_predicted_joules(plan) / mmc_plan_predicted_joules(ours);
   double fewer = multiplications_of(plan) / multiplications_of(ours);
   if (way == r->ours) {
-    reason_of(plan, out, size);
+    reason_of(out, plan, verdict, size);
     return;
   }
   bool same = mmc_plan_step_count(plan) == mmc_plan_step_count(ours) && cli_plan_same(plan, ours);
   if (way == FAST && seconds < 1)
-    snprintf(out, size, "predicted %.3g of the time, and less exact: --precision fast takes it",
+    snprintf(verdict, size, "predicted %.3g of the time, and less exact: --precision fast takes it",
              seconds);
   else if (way == FAITHFUL && seconds < 1)
-    snprintf(out, size, "predicted %.3g of the time: --precision faithful takes it", seconds);
+    snprintf(verdict, size, "predicted %.3g of the time: --precision faithful takes it", seconds);
   else if (same)
-    snprintf(out, size, "the same steps as ours");
+    snprintf(verdict, size, "the same steps as ours");
   else if (seconds > 1.0005)
-    snprintf(out, size, "predicted %.3g times as long", seconds);
+    snprintf(verdict, size, "predicted %.3g times as long", seconds);
   else if (seconds < 0.9995 && r->ours == FOR_ENERGY)
-    snprintf(out, size, "predicted %.3g of the time; ours takes fewer joules", seconds);
+    snprintf(verdict, size, "predicted %.3g of the time; ours takes fewer joules", seconds);
   else if (seconds < 0.9995)
-    snprintf(out, size, "predicted %.3g of the time, less of a gain than predictions are off by",
-             seconds);
+    snprintf(verdict, size,
+             "predicted %.3g of the time, less of a gain than predictions are off by", seconds);
   else if (joules > 1.0005)
-    snprintf(out, size, "predicted %.3g times the joules", joules);
+    snprintf(verdict, size, "predicted %.3g times the joules", joules);
   else if (fewer > 1)
-    snprintf(out, size, "%.3g times the multiplications", fewer);
+    snprintf(verdict, size, "%.3g times the multiplications", fewer);
   else
-    snprintf(out, size, "as good as ours by what is known of it");
+    snprintf(verdict, size, "as good as ours by what is known of it");
 }
 
 static void put_way(cli_stream *out, const report *r, int way) {
@@ -649,8 +653,8 @@ static void put_way(cli_stream *out, const report *r, int way) {
   if (plan == NULL && r->failures[way][0] == '\0') return;
   double moved = (double)NAN;
   if (plan != NULL) {
-    order_of(r, plan, order, sizeof order);
-    verdict_of(r, way, verdict, sizeof verdict);
+    order_of(out, r, plan, order, sizeof order);
+    verdict_of(out, r, way, verdict, sizeof verdict);
     mmc_count_format(mmc_plan_multiplications(plan), count);
     if (way == FOR_TRAFFIC) {
       moved = mmc_count_to_double(mmc_plan_traffic_words(plan));
@@ -716,8 +720,8 @@ static int put_page(cli_call *call, cli_stream *out, report *r, const int64_t *o
   if (result == CLI_DONE) result = put_roofline(call, out, r, order);
   put_steps(out, r, order);
   put_considered(out, r);
-  char *words = explained(r->plans[r->ours], MMC_TEXT),
-       *json = explained(r->plans[r->ours], MMC_JSON);
+  char *words = explained(out, r->plans[r->ours], MMC_TEXT),
+       *json = explained(out, r->plans[r->ours], MMC_JSON);
   if (words != NULL) {
     cut_lines(words);
     cli_page_fold(out, "The plan in words", words);

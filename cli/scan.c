@@ -247,7 +247,7 @@ static int print_json(cli_call *call, const scanning *job) {
       cli_print(&call->out, ", \"residual\": null, \"checked\": null}\n");
   }
   cli_buffer_free(&text);
-  return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "");
+  return status == MMC_OK ? CLI_DONE : cli_buffer_fail(call, status);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

@@ -568,7 +568,7 @@ static int print_json(cli_call *call, const work *w) {
       cli_print(&call->out, "null}\n");
   }
   cli_buffer_free(&plan);
-  return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "");
+  return status == MMC_OK ? CLI_DONE : cli_buffer_fail(call, status);
 }
 
 static int check_unchanged(cli_call *call, const work *w) {

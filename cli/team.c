@@ -250,7 +250,7 @@ static int print_json(cli_call *call, const multiplication *m) {
       cli_print(&call->out, "null}\n");
   }
   cli_buffer_free(&plan);
-  return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "");
+  return status == MMC_OK ? CLI_DONE : cli_buffer_fail(call, status);
 }
 
 int cli_team_multiply(cli_call *call, cli_team_job *job, int count, char **arguments) {

@@ -18,6 +18,7 @@ check report_overflow 2 report 4611686018427387904x4611686018427387904x461168601
 absent report_left absent.html
 check report_directory 2 report $clrs -o said
 check report_unwritable 2 report $clrs -o no/such/directory/page.html
+check report_full 2 report $clrs --on ref -o /dev/full
 ln -s A.npy link.html
 check report_onto_factor 2 report A.npy B.npy:T -o link.html
 check report_matrix 2 report A.npy B.npy:T -o A.npy
