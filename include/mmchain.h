@@ -110,8 +110,9 @@ typedef struct mmc_context_options {
   const char *blas_library; /* the OpenBLAS or other CBLAS that device "blas" loads, by its absolute
                                path or a name that dlopen() looks for; "own" means the one that the
                                library was linked with, else an OpenBLAS that dlopen() finds; NULL
-                               means MMCHAIN_BLAS, which may say the same or "none", else "own". A
-                               process has one: once it is loaded, later contexts have it too */
+                               means MMCHAIN_BLAS, which may be an absolute path, "own" or "none",
+                               else "own". A process has one: once it is loaded, later contexts have
+                               it too */
 } mmc_context_options;
 #define MMC_CONTEXT_OPTIONS_INIT \
   { sizeof(mmc_context_options), NULL, NULL, NULL }
@@ -125,9 +126,10 @@ MMC_API void mmc_context_destroy(mmc_context *context);
 /* METHOD. Copies the message of the last call on this context that failed, at most size bytes with
  * a final NUL; "" when none has failed. Returns text. */
 MMC_API char *mmc_context_message(mmc_context *context, char *text, size_t size);
-/* METHOD. Copies the name of the argument or of the option that the message of the last failure
- * is about, "solver" or "memory limit", at most size bytes with a final NUL; the message then
- * begins with the name, a colon and a blank. "" means that it is about none. Returns text. */
+/* METHOD. Copies the name of the option that the message of the last failure is about, "solver" or
+ * "memory limit", or of another argument, at most size bytes with a final NUL; the message then
+ * begins with the name, a colon and a blank. "" means that it is about no option; an argument that
+ * is wrong in itself, as NULL, may stand in the message alone. Returns text. */
 MMC_API char *mmc_context_argument(mmc_context *context, char *text, size_t size);
 
 /* One device as `mmchain info` shows it. Strings live as long as the context. */
@@ -984,13 +986,14 @@ typedef struct mmc_order_options {
 /* CONSTRUCTOR. Finds the order of fewest multiplications, or of least price, for dims[0..n].
  * Solvers: "hu-shing" takes O(n log n) time and O(n) memory (Hu and Shing 1982, 1984); "table"
  * O(n^3) time and about 4n^2 bytes (Godbole 1973), blocked and threaded, or on CUDA; "brute" tries
- * every order, n <= 12. "auto" is hu-shing when it applies, else table. Ties:    Every solver
- * returns the same order. Let K be the splits k of a sub-chain dims[i..j] that cost the same and L
- * the position of the least dim among i, j and K (the leftmost of equals). The split is L when it
- * is in K, the greatest in K when L is i, the least when L is j. So equal dims are multiplied left
- * to right. docs/order.md says why. dims:    n+1 numbers, 0 <= dim <= 2^62; 1 <= n < 2^30. Returns:
- * E_ARG, E_NOMEM, E_OVERFLOW (fewest multiplications >= 2^128 - 1), E_UNSUPPORTED, E_DEVICE,
- * E_INTERRUPTED. */
+ * every order, n <= 12. "auto" is hu-shing when it applies, else table.
+ * dims:    n+1 numbers, 0 <= dim <= 2^62; 1 <= n < 2^30.
+ * Ties:    Every solver returns the same order. Let K be the splits k of a sub-chain dims[i..j]
+ *          that cost the same and L the position of the least dim among i, j and K (the leftmost of
+ *          equals). The split is L when it is in K, the greatest in K when L is i, the least when L
+ *          is j. So equal dims are multiplied left to right. docs/order.md says why.
+ * Returns: E_ARG, E_NOMEM, E_OVERFLOW (fewest multiplications >= 2^128 - 1), E_UNSUPPORTED,
+ *          E_DEVICE, E_INTERRUPTED. */
 MMC_API mmc_status mmc_order_create(mmc_context *context, int64_t n, const int64_t *dims,
                                     const mmc_order_options *options, mmc_order **out);
 MMC_API void mmc_order_destroy(mmc_order *order);

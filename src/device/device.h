@@ -160,7 +160,8 @@ typedef struct mmci_device_ops {
   uint32_t abi, size; /* MMCI_DEVICE_ABI, sizeof(mmci_device_ops) */
   const char *name;   /* the device's name, as the command and wisdom spell it */
 
-  /* Counts the devices. A count of 0 is no error; the error's text then says what is missing. */
+  /* Counts the devices. A count of 0 is no error; the error's text then says what is missing. Of
+   * E_ARG, that what was asked for is wrong, nothing else takes the place as "cpu". */
   mmc_status (*probe)(int *count, mmci_error *error);
   mmc_status (*open)(int index, mmci_device **out, mmci_error *error);
   void (*close)(mmci_device *device);

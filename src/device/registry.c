@@ -159,18 +159,21 @@ static bool read_index(const mmci_device_kind *x, const char *text, int *index) 
   return true;
 }
 
-/* Says whether a device that is compiled in can work here. */
-static bool is_kind_here(const mmci_device_kind *x) {
+/* Says whether "cpu" is a kind: one that is compiled in and can work here, or that was asked for in
+ * a way that is wrong, which it then says. */
+static bool is_cpu(const mmci_device_kind *x) {
   int count = 0;
   mmci_error reason;
-  return x->ops != NULL && x->ops->probe(&count, &reason) == MMC_OK && count > 0;
+  if (x->ops == NULL) return false;
+  const mmc_status status = x->ops->probe(&count, &reason);
+  return status == MMC_E_ARG || (status == MMC_OK && count > 0);
 }
 
 const mmci_device_kind *mmci_device_kind_of(const char *name, int *index) {
   *index = 0;
   for (const mmci_device_kind *x = mmci_device_kinds; x->name != NULL; x++) {
     size_t length = strlen(x->name);
-    if (strcmp(name, "cpu") == 0 && is_kind_here(x)) return x;
+    if (strcmp(name, "cpu") == 0 && is_cpu(x)) return x;
     if (strncmp(name, x->name, length) == 0 && (name[length] == '\0' || name[length] == ':'))
       return read_index(x, name + length, index) ? x : NULL;
   }

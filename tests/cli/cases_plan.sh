@@ -131,6 +131,12 @@ run plan $clrs --on cuda >/dev/null 2>said/absent
 verdict plan_absent_device_status "$([ $? = 1 ] || echo "expected exit status 1")"
 environment=()
 holds plan_absent_device_message grep -q "^mmchain plan: --on: 'cuda' is not here: " said/absent
+# A BLAS that is asked for and cannot be had is not replaced by plain loops, but where none is built in.
+environment=(MMCHAIN_BLAS=/nowhere/libopenblas.so)
+needs blas check plan_absent_blas 1 plan $clrs
+environment=(MMCHAIN_BLAS=none)
+needs blas check plan_no_blas 0 plan 300x400x500
+environment=()
 # Cards that are not here: what the plan for them says does not depend on this machine.
 environment=(MMCHAIN_MODULE_DIR=/nonexistent)
 check plan_cards 0 plan f32:16384x16384x16384 --on cuda:all --ranks 2

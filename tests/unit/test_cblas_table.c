@@ -24,9 +24,8 @@ static const char *loops, *incomplete, *self;
 
 enum { M = 70, K = 80, N = 90 };
 
-/* Multiplies two matrices of ones, too large for LIBXSMM, on the device; returns whether every
- * element is K. */
-static bool multiplies(void) {
+/* Multiplies two matrices of ones, too large for LIBXSMM; returns whether every element is K. */
+static bool multiplies_on(const char *device) {
   static double a[M * K], b[K * N], c[M * N];
   for (int i = 0; i < M * K; i++) a[i] = 1;
   for (int i = 0; i < K * N; i++) b[i] = 1;
@@ -37,7 +36,7 @@ static bool multiplies(void) {
   mmc_chain *chain = NULL;
   mmc_plan *plan = NULL;
   mmc_plan_options plan_options = MMC_PLAN_OPTIONS_INIT;
-  plan_options.device = "blas";
+  plan_options.device = device;
   mmc_run *run = NULL;
   bool fine = mmc_context_create(&options, &context) == MMC_OK &&
               mmc_chain_parse(context, "f64:70x80x90", &chain) == MMC_OK &&
@@ -55,6 +54,10 @@ static bool multiplies(void) {
   return fine;
 }
 
+static bool multiplies(void) {
+  return multiplies_on("blas");
+}
+
 /* Creates a context that names a library; returns the status. */
 static mmc_status created_with(const char *library) {
   mmc_context *context = NULL;
@@ -70,7 +73,7 @@ static bool is_loops(void) {
   return mmci_blas.is_openblas && strstr(mmci_blas.get_config(), "plain loops") != NULL;
 }
 
-enum { BY_ENVIRONMENT, BY_OPTION, SECOND_CHOICE, AFTER_A_FAILURE, REFUSED, CASES };
+enum { BY_ENVIRONMENT, BY_OPTION, SECOND_CHOICE, AFTER_A_FAILURE, NONE, REFUSED, CASES };
 
 static bool passes(int number) {
   mmci_error error = {.text = ""};
@@ -86,10 +89,13 @@ static bool passes(int number) {
       return created_with("/nowhere/libopenblas.so") == MMC_E_UNSUPPORTED &&
              created_with(incomplete) == MMC_E_UNSUPPORTED && created_with(loops) == MMC_OK &&
              multiplies() && is_loops();
-    case REFUSED:
-      if (mmci_cblas_find(&error) == MMC_OK || multiplies()) return false;
+    case NONE: /* plain loops, which were asked for */
+      return mmci_cblas_find(&error) == MMC_E_UNSUPPORTED && !multiplies() && multiplies_on("cpu");
+    case REFUSED: /* and no plain loops in its place */
+      if (mmci_cblas_find(&error) != MMC_E_ARG || multiplies() || multiplies_on("cpu"))
+        return false;
       printf("%s\n", error.text);
-      return strstr(error.text, "MMCHAIN_BLAS") != NULL || strstr(error.text, "no CBLAS") != NULL;
+      return strncmp(error.text, "MMCHAIN_BLAS: ", strlen("MMCHAIN_BLAS: ")) == 0;
     default:
       return false;
   }
@@ -135,7 +141,7 @@ static void the_first_stays(void **state) {
 static void refused(void **state) {
   (void)state;
   char open[] = "/tmp/mmchain-blas-XXXXXX";
-  run_case(REFUSED, "none");
+  run_case(NONE, "none");
   run_case(REFUSED, "libopenblas.so");
   run_case(REFUSED, "/nowhere/libopenblas.so");
   run_case(REFUSED, incomplete);

@@ -188,7 +188,9 @@ static mmc_status find_by_environment(mmci_error *error) {
                      "%s: expected what belongs to you or root and not all may write to, got "
                      "'%.100s'",
                      variable, path);
-  return take_file(path, error) ? MMC_OK : MMC_E_UNSUPPORTED;
+  mmci_error reason;
+  if (take_file(path, &reason)) return MMC_OK;
+  return mmci_fail(error, MMC_E_ARG, "%s: %.400s", variable, reason.text);
 }
 
 bool mmci_cblas_origin_of(mmci_cblas_origin *out) {
