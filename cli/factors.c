@@ -19,8 +19,8 @@ static const char each_word[] = ":each";
  * first length characters. */
 static size_t without_op(const char *argument, size_t length, cli_factor_spec *s) {
   const size_t each_length = sizeof each_word - 1;
-  s->each = argument[0] != '-' && length > each_length &&
-            memcmp(argument + length - each_length, each_word, each_length) == 0;
+  s->each =
+      length > each_length && memcmp(argument + length - each_length, each_word, each_length) == 0;
   if (s->each) length -= each_length;
   if (argument[0] != '-' || length > 1)
     length = cli_without_traits(argument, length, &s->traits, &s->band);

@@ -221,14 +221,24 @@ static void say_unknown(const cli_call *call, int argc, char **argv, const struc
   }
 }
 
+/* Standard input with an op or a power, "-:T", is no option though it begins like one:
+ * getopt_long() sees another first character in its place. */
+static void swap_first(int argc, char **argv, char from, char to) {
+  for (int i = 1; i < argc; i++)
+    if (argv[i][0] == from && (argv[i][1] == ':' || argv[i][1] == '^')) argv[i][0] = to;
+}
+
 int cli_option_next(cli_call *call, int argc, char **argv, const struct option *options) {
+  static const char hidden = '\1';
   bool writes = name_of(options, CLI_OPTION_OUT)[0] != '\0';
   call->options = options;
   opterr = 0;
   int code;
+  swap_first(argc, argv, '-', hidden);
   while ((code = getopt_long(argc, argv, writes ? ":ho:" : ":h", options, NULL)) ==
          CLI_OPTION_NO_SYNC)
     cli_file_sync(false);
+  swap_first(argc, argv, hidden, '-');
   note_typed(call, code);
   if (code == CLI_OPTION_WRONG) say_unknown(call, argc, argv, options);
   if (code == ':') {

@@ -166,6 +166,14 @@ check multiply_each 0 multiply X.npy:each -o R.npy --check
 says multiply_each_values R.npy "f8 (2, 2) 413 454 937 1030"
 check multiply_each_transposed 0 multiply u.npy X.npy:T:each P.npy -o R.npy --check
 says multiply_each_transposed_values R.npy "f8 (3,) 11957 16483 21009"
+input=X.npy
+check multiply_each_standard_input 0 multiply -:each -o R.npy --check
+says multiply_each_standard_input_values R.npy "f8 (2, 2) 413 454 937 1030"
+input=P.npy
+check multiply_op_of_standard_input 0 multiply P.npy -:T -o R.npy
+says multiply_op_of_standard_input_values R.npy "f8 (2, 2) 14 32 32 77"
+input=Q.npy
+check multiply_inverse_of_standard_input 2 multiply -:upper:inv P.npy -o R.npy
 check multiply_each_stack 0 multiply --for flops W.npy Z.npy:each -o R.npy --check --explain --on ref
 says multiply_each_stack_values R.npy "f8 (2, 2, 1, 2) 2287 2514 72667 75966 4987 5482 167383 174982"
 check multiply_each_vector 2 multiply u.npy:each -o R.npy

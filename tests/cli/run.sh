@@ -92,7 +92,7 @@ holds() {
 has() {
   case $1 in
   sqlite) ! "$mmchain" info | grep -q 'built without SQLite' ;;
-  libxsmm) "$mmchain" plan 8x8x8 --for flops --json | grep -q '"libxsmm' ;;
+  libxsmm) "$mmchain" plan 32x32x32 --for flops --json | grep -q '"libxsmm' ;;
   *) "$mmchain" info | grep -Eq "^  $1 +(\.[^ ]+ +)*here " ;;
   esac
 }
