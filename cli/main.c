@@ -39,7 +39,15 @@ static void print_help(cli_call *call) {
             "  A.npy B.npy:T      as the shapes of files, with an op after any; A.npy^8 is A.npy\n"
             "                     eight times, L.npy:lower:inv an inverse\n"
             "and - is standard input or output.\n\n"
-            "Exit status: 0 done, 1 the work failed, 2 bad usage or bad input, 130 interrupted.\n");
+            "Exit status: 0 done, 1 the work failed, 2 bad usage or bad input, 130 interrupted.\n"
+            "\nEnvironment\n"
+            "  MMCHAIN_WISDOM     the file of what was measured, and empty for none; else it is\n"
+            "                     mmchain/wisdom.db under XDG_CACHE_HOME or ~/.cache\n"
+            "  MMCHAIN_BLAS       the CBLAS to multiply by: its absolute path, own for what\n"
+            "                     mmchain was built with, or none for plain loops\n"
+            "  MMCHAIN_MODULE_DIR the folder of mmchain-cuda.so and other modules, if another\n"
+            "  MMCHAIN_SCALAPACK  the libraries of --on scalapack, with colons between them\n"
+            "  OMP_NUM_THREADS    how many threads multiply, as the CBLAS reads it\n");
 }
 
 /* Says what has become of a corrupt wisdom store, on standard error. */

@@ -49,6 +49,12 @@ proposals=$(sed -n "/:--ops)\|:--experiment)/d; s/^    [a-z]*:--[a-z]*) words='\
 for word in $proposals; do
   grep -wqF -- "$word" <<<"$helps" || fail "$word: --help does not know it"
 done
+# The variables that the library reads.
+variables=$(grep -rhoE '"MMCHAIN_[A-Z_]+"' "$(dirname "$0")/../../src" | tr -d '"' | sort -u)
+[ "$(wc -w <<<"$variables")" -ge 4 ] || fail "only these variables were found: $variables"
+for variable in $variables; do
+  grep -qF ".It $variable" "$share/man1/mmchain.1" || fail "mmchain.1: no $variable"
+done
 functions=$(awk '/^MMC_API /, /;/' "$(dirname "$0")/../../include/mmchain.h" | grep -oE 'mmc_[a-z0-9_]+ *\(')
 for function in $functions; do
   grep -qF "${function%(}(" "$share/man3/mmchain.3" || fail "mmchain.3: no $function"
