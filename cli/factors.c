@@ -54,7 +54,7 @@ static const char *power_of(const char *argument) {
 /* Returns what follows ".npy:" where something does. */
 static const char *op_of_npy(const char *argument) {
   static const char extension[] = ".npy:";
-  const char *found = strstr(argument, extension);
+  const char *found = strcasestr(argument, extension);
   return found != NULL ? found + sizeof extension - 1 : NULL;
 }
 

@@ -217,7 +217,7 @@ static int write_tree(cli_call *call, problem *p) {
     return status == MMC_OK || call->out.error != 0 ? CLI_DONE : cli_fail_write(call, status, "");
   }
   size_t length = strlen(p->output);
-  bool json = length >= 5 && strcmp(p->output + length - 5, ".json") == 0;
+  bool json = length >= 5 && strcasecmp(p->output + length - 5, ".json") == 0;
   cli_file file;
   int code = 0;
   if (!cli_file_create(p->output, &file)) {

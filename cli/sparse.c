@@ -61,17 +61,21 @@ static char *name_of(const char *argument, const cli_factor_spec *spec) {
   return strndup(argument, spec->name_length);
 }
 
+/* Says whether the ending of a file in the argument is that of a format with sparse matrices. */
+static bool names_sparse(const char *argument) {
+  return strcasestr(argument, ".npz") != NULL || strcasestr(argument, ".mtx") != NULL;
+}
+
 static int is_meant(cli_call *call, bool check, const cli_groups *groups, bool *meant) {
   bool any = false, said = groups->inverse_count > 0;
   for (int i = 0; i < groups->count; i++) {
     const char *argument = groups->arguments[i];
     cli_factor_spec spec;
-    if (strcmp(argument, "-") == 0) return CLI_DONE;
     int result = cli_factor_read(call, argument, &spec);
     if (result != CLI_DONE) return result;
-    if (spec.each) return CLI_DONE;
+    if (spec.each || (argument[0] == '-' && spec.name_length == 1)) return CLI_DONE;
     said = said || spec.traits != 0;
-    if (strstr(argument, ".npz") == NULL && strstr(argument, ".mtx") == NULL) continue;
+    if (!names_sparse(argument)) continue;
     char *name = name_of(argument, &spec);
     const bool is_sparse = name != NULL && mmc_sparse_is_file(call->context, name);
     free(name);
@@ -86,8 +90,7 @@ int cli_sparse_is_meant(cli_call *call, bool check, int count, char **arguments,
   bool may_be = false;
   cli_groups groups;
   *meant = false;
-  for (int i = 0; i < count; i++)
-    may_be = may_be || strstr(arguments[i], ".npz") != NULL || strstr(arguments[i], ".mtx") != NULL;
+  for (int i = 0; i < count; i++) may_be = may_be || names_sparse(arguments[i]);
   if (!may_be) return CLI_DONE;
   int result = cli_groups_open(call, count, arguments, &groups);
   if (result != CLI_DONE) return result;

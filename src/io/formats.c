@@ -82,12 +82,12 @@ static const char default_member[] = "result";
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-/* Returns where name goes on after the extension of a row: at the end or, where there are members,
- * at the first colon behind an extension; NULL when it has none. */
+/* Returns where name goes on after the extension of a row, in letters of either case: at the end
+ * or, where there are members, at the first colon behind an extension; NULL when it has none. */
 static const char *after_extension(const row *r, const char *name) {
   for (int e = 0; e < EXTENSIONS && r->extensions[e] != NULL; e++) {
     size_t length = strlen(r->extensions[e]);
-    for (const char *at = name; (at = strstr(at, r->extensions[e])) != NULL; at++)
+    for (const char *at = name; (at = strcasestr(at, r->extensions[e])) != NULL; at++)
       if (at[length] == '\0' || (r->has_members && at[length] == ':')) return at + length;
   }
   return NULL;

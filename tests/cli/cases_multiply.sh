@@ -40,6 +40,10 @@ holds multiply_csv refused -o R.csv multiply clrs/A1.npy clrs/A2.npy -o R.csv
 holds multiply_capital refused -o R.npy.GZ multiply clrs/A1.npy clrs/A2.npy -o R.npy.GZ
 holds multiply_scaled_csv refused --scaled E.txt multiply clrs/A1.npy clrs/A2.npy -o R.npy --scaled E.txt
 holds multiply_page refused -o R.html multiply clrs/A1.npy clrs/A2.npy -o R.html
+check multiply_capital_ending 0 multiply clrs/A1.npy clrs/A2.npy -o R.MTX
+holds multiply_capital_ending_rules grep -q '^%%MatrixMarket matrix array real general$' R.MTX
+check multiply_capital_factor 0 multiply R.MTX:T R.MTX -o R.npy --check
+check multiply_capital_op 2 multiply clrs/A1.NPY:Q -o R.npy
 check multiply_npy_member 2 multiply clrs/A1.npy clrs/A2.npy -o R.npy:foo
 holds multiply_unknown_ending run multiply clrs/A1.npy clrs/A2.npy -o R.out
 check multiply_json 0 multiply --for flops clrs/A*.npy -o R.npy --check --json --on ref
