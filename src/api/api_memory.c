@@ -64,13 +64,17 @@ void *mmc_memory_address(const mmc_memory *memory) {
 
 /* ---- copies -------------------------------------------------------------------------------- */
 
-static mmc_status check_range(const mmc_memory *memory, size_t offset, const void *host,
-                              size_t size, mmci_error *error) {
-  if (offset > memory->size_bytes || size > memory->size_bytes - offset)
+/* name is that of the argument host. */
+static mmc_status check_range(const mmc_memory *memory, size_t offset, const char *name,
+                              const void *host, size_t size, mmci_error *error) {
+  if (offset > memory->size_bytes)
+    return mmci_fail(error, MMC_E_ARG, "offset: expected at most %zu, got %zu", memory->size_bytes,
+                     offset);
+  if (size > memory->size_bytes - offset)
     return mmci_fail(error, MMC_E_ARG, "size: expected at most %zu bytes from offset %zu, got %zu",
-                     memory->size_bytes - (offset < memory->size_bytes ? offset : 0), offset, size);
+                     memory->size_bytes - offset, offset, size);
   if (host == NULL && size > 0)
-    return mmci_fail(error, MMC_E_ARG, "expected host memory, got NULL");
+    return mmci_fail(error, MMC_E_ARG, "%s: expected host memory, got NULL", name);
   return MMC_OK;
 }
 
@@ -78,7 +82,7 @@ mmc_status mmc_memory_write(mmc_memory *memory, size_t offset, const void *from,
   if (memory == NULL) return MMC_E_ARG;
   mmci_error error = {0};
   const mmci_device_async *async = memory->on.ops->async;
-  mmc_status status = check_range(memory, offset, from, size, &error);
+  mmc_status status = check_range(memory, offset, "from", from, size, &error);
   if (status == MMC_OK && size > 0 && async == NULL) memcpy(memory->address + offset, from, size);
   if (status == MMC_OK && size > 0 && async != NULL) {
     mmci_transfer all = {
@@ -93,7 +97,7 @@ mmc_status mmc_memory_read(mmc_memory *memory, size_t offset, void *to, size_t s
   if (memory == NULL) return MMC_E_ARG;
   mmci_error error = {0};
   const mmci_device_async *async = memory->on.ops->async;
-  mmc_status status = check_range(memory, offset, to, size, &error);
+  mmc_status status = check_range(memory, offset, "to", to, size, &error);
   if (status == MMC_OK && size > 0 && async == NULL) memcpy(to, memory->address + offset, size);
   if (status == MMC_OK && size > 0 && async != NULL) {
     mmci_transfer all = {

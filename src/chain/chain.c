@@ -245,8 +245,13 @@ static mmc_status add_structure(const mmc_chain_options *options, mmc_chain *cha
                                 mmci_error *error) {
   for (int32_t i = 0; chain->traits != NULL && i < chain->n; i++) {
     if (options->traits != NULL) chain->traits[i] = options->traits[i];
-    if ((chain->traits[i] & MMC_BANDED) != 0)
-      chain->bands[i] = options->bands != NULL ? options->bands[i] : (mmc_band){-1, -1};
+    if ((chain->traits[i] & MMC_BANDED) != 0) {
+      if (options->bands == NULL)
+        return mmci_fail(error, MMC_E_ARG,
+                         "bands: expected n bands, as traits[%" PRId32 "] says banded, got NULL",
+                         i);
+      chain->bands[i] = options->bands[i];
+    }
     int64_t first = options->stored != NULL ? options->stored[i]
                     : chain->same != NULL   ? chain->same[i]
                                             : i;
@@ -284,11 +289,12 @@ mmc_status mmci_chain_create_as(mmc_dtype dtype, int64_t n, const int64_t *dims,
   if (status == MMC_OK) status = check_same(n, dims, ops, same, error);
   const int64_t groups = options->inverse_count,
                 most = n < MMCI_MAX_INVERSES ? n : MMCI_MAX_INVERSES;
-  if (status == MMC_OK &&
-      (groups < 0 || groups > most || (groups > 0 && options->inverses == NULL)))
+  if (status == MMC_OK && (groups < 0 || groups > most))
     status =
         mmci_fail(error, MMC_E_ARG,
                   "inverse_count: expected 0 to %" PRId64 " inverses, got %" PRId64, most, groups);
+  if (status == MMC_OK && groups > 0 && options->inverses == NULL)
+    status = mmci_fail(error, MMC_E_ARG, "inverses: expected inverse_count groups, got NULL");
   const room has = {.same = same != NULL,
                     .shared = options->shared != NULL,
                     .structure = options->traits != NULL || options->stored != NULL || groups > 0,

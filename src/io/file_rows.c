@@ -48,13 +48,13 @@ mmc_status mmci_file_rows_of_matrix(mmc_dtype dtype, const mmc_matrix *matrix, i
   if (status != MMC_OK) return status;
   const mmc_matrix *m = &out->matrix;
   if (ndim < 0 || ndim > 2)
-    return mmci_fail(error, MMC_E_ARG, "%d dimensions: 0, 1 or 2 can be written", ndim);
+    return mmci_fail(error, MMC_E_ARG, "ndim: expected 0, 1 or 2, got %d", ndim);
   if (ndim == 1 && m->rows != 1 && m->cols != 1)
-    return mmci_fail(error, MMC_E_ARG, "a matrix of %" PRId64 "x%" PRId64 " is no vector", m->rows,
-                     m->cols);
+    return mmci_fail(error, MMC_E_ARG, "ndim: a matrix of %" PRId64 "x%" PRId64 " is no vector",
+                     m->rows, m->cols);
   if (ndim == 0 && (m->rows != 1 || m->cols != 1))
-    return mmci_fail(error, MMC_E_ARG, "a matrix of %" PRId64 "x%" PRId64 " is no scalar", m->rows,
-                     m->cols);
+    return mmci_fail(error, MMC_E_ARG, "ndim: a matrix of %" PRId64 "x%" PRId64 " is no scalar",
+                     m->rows, m->cols);
   out->ndim = ndim;
   /* A vector has one dimension that is 1, so their product is the other. */
   out->shape[0] = ndim == 1 && m->rows == 1 ? m->cols : m->rows;

@@ -312,8 +312,10 @@ static void memory_is_copied(void **state) {
   expect(f, mmc_memory_read(memory, 8, got, sizeof sent), MMC_E_ARG,
          "size: expected at most 40 bytes from offset 8, got 48");
   expect(f, mmc_memory_write(memory, 49, sent, 0), MMC_E_ARG,
-         "size: expected at most 48 bytes from offset 49, got 0");
-  expect(f, mmc_memory_write(memory, 0, NULL, 1), MMC_E_ARG, "expected host memory, got NULL");
+         "offset: expected at most 48, got 49");
+  expect(f, mmc_memory_write(memory, 0, NULL, 1), MMC_E_ARG,
+         "from: expected host memory, got NULL");
+  expect(f, mmc_memory_read(memory, 0, NULL, 1), MMC_E_ARG, "to: expected host memory, got NULL");
   f->factors[0].data = mmc_memory_address(memory);
   f->factors[0].location = MMC_DEVICE;
   assert_int_equal(mmc_enqueue(f->run, NULL, f->factors, &f->out), MMC_OK);
