@@ -19,12 +19,14 @@ set(doc_dir "${CMAKE_INSTALL_DOCDIR}")
 if(NOT PROJECT_IS_TOP_LEVEL)
   set(doc_dir "${CMAKE_INSTALL_DATAROOTDIR}/doc/mmchain") # the other is that of the project around
 endif()
-foreach(document IN ITEMS README.md CHANGELOG.md LICENSE SECURITY.md CITATION.cff docs)
-  file(GLOB files "${PROJECT_SOURCE_DIR}/${document}" "${PROJECT_SOURCE_DIR}/${document}/*.md")
-  list(FILTER files EXCLUDE REGEX "/docs$")
-  string(REGEX REPLACE "^[^d].*" "" folder "${document}")
-  install(FILES ${files} DESTINATION "${doc_dir}/${folder}")
-endforeach()
+if(NOT IS_ABSOLUTE "${doc_dir}")
+  string(PREPEND doc_dir "\${CMAKE_INSTALL_PREFIX}/")
+endif()
+install(
+  CODE "set(SOURCE \"${PROJECT_SOURCE_DIR}\")
+set(DOC_DIR \"${doc_dir}\")
+set(WORK \"${PROJECT_BINARY_DIR}/pages\")
+include(\"${PROJECT_SOURCE_DIR}/cmake/MmcInstallPages.cmake\")")
 
 # ---- CMake package ---------------------------------------------------------------------------
 

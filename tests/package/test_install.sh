@@ -46,6 +46,14 @@ fi
 [ -f "$prefix/include/mmchain.h" ] || fail "no mmchain.h"
 [ "$(find "$prefix/include" -type f | wc -l)" = 1 ] || fail "more than one header"
 
+echo "links of installed pages lead to what is installed"
+docs=$(dirname "$(find "$prefix" -name CHANGELOG.md)")
+links=$(grep -roE --include='*.md' '\]\([^)#: ]+' "$docs" | sed 's/](//')
+[ "$(wc -l <<<"$links")" -ge 100 ] || fail "few links are in the installed pages: $links"
+while IFS=: read -r page link; do
+  [ -e "$(dirname "$page")/$link" ] || fail "$page: $link is not installed"
+done <<<"$links"
+
 pc=$(find "$prefix" -name mmchain.pc)
 libdir=$(cd "$(dirname "$pc")/.." && pwd)
 export PKG_CONFIG_PATH=$libdir/pkgconfig

@@ -1,0 +1,31 @@
+# Run by cmake --install: the pages of SOURCE go to DOC_DIR, by way of WORK. In an installed page a
+# link to what is not installed beside it, as a test or the header, is its text alone.
+
+cmake_policy(VERSION 3.25)
+file(GLOB pages RELATIVE "${SOURCE}" "${SOURCE}/*.md" "${SOURCE}/docs/*.md")
+file(GLOB others RELATIVE "${SOURCE}" "${SOURCE}/docs/*.svg" "${SOURCE}/examples/*.c"
+     "${SOURCE}/examples/*.py")
+list(APPEND others LICENSE CITATION.cff)
+
+foreach(page IN LISTS pages)
+  get_filename_component(folder "${page}" DIRECTORY)
+  file(READ "${SOURCE}/${page}" text)
+  string(REGEX MATCHALL "\\([^][()#:; \n]+" targets "${text}")
+  list(REMOVE_DUPLICATES targets)
+  foreach(target IN LISTS targets)
+    string(SUBSTRING "${target}" 1 -1 target)
+    get_filename_component(file "${target}" ABSOLUTE BASE_DIR "${SOURCE}/${folder}")
+    file(RELATIVE_PATH name "${SOURCE}" "${file}")
+    if(NOT EXISTS "${file}" OR name IN_LIST pages OR name IN_LIST others)
+      continue()
+    endif()
+    string(REGEX REPLACE "([][+.*^$?|\\])" "\\\\\\1" target "${target}")
+    string(REGEX REPLACE "\\[([^]]*)\\]\\(${target}(#[^)]*)?\\)" "\\1" text "${text}")
+  endforeach()
+  file(WRITE "${WORK}/${page}" "${text}")
+  file(INSTALL DESTINATION "${DOC_DIR}/${folder}" TYPE FILE FILES "${WORK}/${page}")
+endforeach()
+foreach(other IN LISTS others)
+  get_filename_component(folder "${other}" DIRECTORY)
+  file(INSTALL DESTINATION "${DOC_DIR}/${folder}" TYPE FILE FILES "${SOURCE}/${other}")
+endforeach()
