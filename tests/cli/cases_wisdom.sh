@@ -81,6 +81,7 @@ run info >info.txt
 holds wisdom_info grep -q '/cache/one.db: 0 entries, 7 of other machines$' info.txt
 run info --json >info.json
 holds wisdom_info_json_valid is_json info.json
+holds json_members_documented python3 "$here/check_members.py" "$here/../../docs/json.md" info.json "$expected"/*json*.stdout
 holds wisdom_info_json grep -q '"available": true, "entries": 0, "foreign": 7, "damaged": 0' info.json
 check wisdom_forget_nothing 2 wisdom forget
 check wisdom_forget_both 2 wisdom forget --all --foreign
