@@ -216,7 +216,8 @@ typedef struct mmc_matrix {
  * last of which runs fastest: a step along axis d moves strides[d] elements, 0 where the stack is
  * repeated along it, as in NumPy's broadcasting. Sets stride where one stride says it; else fills
  * addresses, which has room for as many as the batch has matrices, and points matrix to it. Returns
- * false when addresses is NULL and needed, and for a negative ndim or shape. */
+ * false when addresses is NULL and needed, for a negative ndim or shape, and for strides beyond the
+ * address space. */
 MMC_API bool mmc_matrix_stack(mmc_matrix *matrix, mmc_dtype dtype, int ndim, const int64_t *shape,
                               const int64_t *strides, void **addresses);
 

@@ -41,9 +41,13 @@ bool mmc_matrix_stack(mmc_matrix *matrix, mmc_dtype dtype, int ndim, const int64
   if (addresses == NULL || ndim > AXES) return false;
   int64_t index[AXES] = {0}, i = 0, size = (int64_t)mmc_dtype_size(dtype);
   do {
-    int64_t offset = 0;
-    for (int d = 0; d < ndim; d++) offset += index[d] * strides[d];
-    addresses[i++] = (char *)matrix->data + offset * size;
+    int64_t offset = 0, step;
+    for (int d = 0; d < ndim; d++)
+      if (__builtin_mul_overflow(index[d], strides[d], &step) ||
+          __builtin_add_overflow(offset, step, &offset))
+        return false;
+    if (__builtin_mul_overflow(offset, size, &offset)) return false;
+    addresses[i++] = (char *)matrix->data + offset;
   } while (advance_index(ndim, shape, index));
   matrix->addresses = addresses;
   return true;

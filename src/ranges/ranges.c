@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/dtype.h"
@@ -104,45 +105,25 @@ void mmci_ranges_on_stream(mmci_ranges *ranges, void *stream) {
 
 /* ---- factors ------------------------------------------------------------------------------- */
 
-static mmc_status fail_matrix(const char *name, int64_t i, const char *what, mmci_error *error) {
-  if (i < 0) return mmci_fail_argument(error, MMC_E_ARG, name, "%s", what);
-  return mmci_fail_argument(error, MMC_E_ARG, name, "number %" PRId64 ": %s", i, what);
-}
-
 mmc_status mmci_ranges_check(const mmci_ranges *ranges, const char *name, int64_t i,
                              const mmc_matrix *matrix, mmci_error *error) {
   const int64_t side = ranges->problem.side;
-  int64_t bytes;
-  if (matrix == NULL) return fail_matrix(name, i, "expected matrices, got NULL", error);
-  if (matrix->rows != side || matrix->cols != side) {
-    char what[160];
-    snprintf(what, sizeof what, "expected %" PRId64 " x %" PRId64 ", got %" PRId64 " x %" PRId64,
-             side, side, matrix->rows, matrix->cols);
-    return fail_matrix(name, i, what, error);
-  }
-  if (matrix->layout != MMC_ROW_MAJOR && matrix->layout != MMC_COL_MAJOR)
-    return fail_matrix(name, i, "expected layout MMC_ROW_MAJOR or MMC_COL_MAJOR", error);
-  if (matrix->location != MMC_HOST && matrix->location != MMC_DEVICE)
-    return fail_matrix(name, i, "expected location MMC_HOST or MMC_DEVICE", error);
-  if (ranges->on_device && (matrix->location != MMC_DEVICE || matrix->addresses != NULL))
-    return fail_matrix(name, i,
-                       "expected a matrix in the device's memory, of a batch with a stride", error);
-  if (matrix->ld != 0 && matrix->ld < side) {
-    char what[80];
-    snprintf(what, sizeof what, "expected an ld of at least %" PRId64 ", or 0, got %" PRId64, side,
-             matrix->ld);
-    return fail_matrix(name, i, what, error);
-  }
-  if (side == 0) return MMC_OK;
-  if (__builtin_mul_overflow(side, mmci_matrix_ld(matrix), &bytes) ||
-      __builtin_mul_overflow(bytes, (int64_t)ranges->element, &bytes))
-    return fail_matrix(name, i, "ld exceeds the address space", error);
-  for (int64_t t = 0; t < ranges->problem.batch; t++) {
-    const mmc_matrix one = mmci_matrix_of_batch(matrix, ranges->problem.dtype, t);
-    if (one.data == NULL) return fail_matrix(name, i, "data is NULL", error);
-    if (matrix->addresses == NULL) break;
-  }
-  return MMC_OK;
+  const mmc_chain like = {.dtype = ranges->problem.dtype, .n = 1, .batch = ranges->problem.batch};
+  mmci_error found = {0};
+  mmc_status status = i < 0 ? mmci_matrix_check_result(&like, "", matrix, side, side, &found)
+                            : mmci_matrix_check(&like, "", matrix, side, side, &found);
+  int64_t bytes; /* of a line more than there is, which a copy may come to count */
+  if (status == MMC_OK && (__builtin_mul_overflow(side, mmci_matrix_ld(matrix), &bytes) ||
+                           __builtin_mul_overflow(bytes, (int64_t)ranges->element, &bytes)))
+    status = mmci_fail(&found, MMC_E_ARG, ": ld exceeds the address space");
+  if (status == MMC_OK && ranges->on_device &&
+      (matrix->location != MMC_DEVICE || matrix->addresses != NULL))
+    status = mmci_fail(&found, MMC_E_ARG,
+                       ": expected a matrix in the device's memory, of a batch with a stride");
+  if (status == MMC_OK) return MMC_OK;
+  if (status == MMC_E_NOMEM) return mmci_fail(error, status, "%s", found.text);
+  if (i >= 0) return mmci_fail_argument(error, status, name, "number %" PRId64 "%s", i, found.text);
+  return mmci_fail_argument(error, status, name, "%s", found.text + strlen(": "));
 }
 
 static mmc_status check_factors(const mmci_ranges *ranges, int64_t count, const mmc_matrix *factors,

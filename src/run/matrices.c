@@ -169,12 +169,14 @@ static mmc_status check_matrix(const mmc_chain *chain, const mmc_matrix *matrix,
   status = check_address((uintptr_t)matrix->data, index, chain->dtype, bytes, error);
   if (status != MMC_OK || chain->batch == 1) return status;
   int64_t last, offset;
-  uintptr_t end = (uintptr_t)matrix->data;
+  const uintptr_t start = (uintptr_t)matrix->data;
   if (__builtin_mul_overflow(chain->batch - 1, matrix->stride, &last) ||
-      __builtin_mul_overflow(last, (int64_t)mmc_dtype_size(chain->dtype), &offset) ||
-      (offset < 0 ? (uintptr_t)-offset >= end : (uintptr_t)offset > UINTPTR_MAX - end))
+      __builtin_mul_overflow(last, (int64_t)mmc_dtype_size(chain->dtype), &offset))
     return fail_matrix(index, "stride exceeds the address space", error);
-  return check_address(end + (uintptr_t)offset, index, chain->dtype, bytes, error);
+  const uintptr_t span = offset < 0 ? -(uintptr_t)offset : (uintptr_t)offset;
+  if (span > PTRDIFF_MAX - bytes->one || (offset < 0 ? span >= start : span > UINTPTR_MAX - start))
+    return fail_matrix(index, "stride exceeds the address space", error);
+  return check_address(start + (uintptr_t)offset, index, chain->dtype, bytes, error);
 }
 
 /* ---- results apart from each other and from factors ------------------------------------------ */
@@ -319,6 +321,13 @@ mmc_status mmci_matrices_check(const mmc_chain *chain, const mmc_matrix *factors
   return status;
 }
 
+/* Says of one matrix what is wrong with it by its name, in place of the result's. */
+static mmc_status fail_by_name(const char *name, const mmci_error *found, mmci_error *error) {
+  if (found->status == MMC_E_NOMEM) return mmci_fail(error, found->status, "%s", found->text);
+  const size_t skipped = sizeof "out: " - 1;
+  return mmci_fail_argument(error, found->status, name, "%s", found->text + skipped);
+}
+
 mmc_status mmci_matrix_check(const mmc_chain *chain, const char *name, const mmc_matrix *matrix,
                              int64_t rows, int64_t cols, mmci_error *error) {
   if (matrix == NULL)
@@ -326,7 +335,19 @@ mmc_status mmci_matrix_check(const mmc_chain *chain, const char *name, const mmc
   mmci_error found = {0};
   extent bytes;
   mmc_status status = check_matrix(chain, matrix, -1, rows, cols, &bytes, &found);
-  if (status == MMC_OK) return MMC_OK;
-  const size_t skipped = sizeof "out: " - 1;
-  return mmci_fail_argument(error, status, name, "%s", found.text + skipped);
+  return status == MMC_OK ? MMC_OK : fail_by_name(name, &found, error);
+}
+
+mmc_status mmci_matrix_check_result(const mmc_chain *chain, const char *name,
+                                    const mmc_matrix *matrix, int64_t rows, int64_t cols,
+                                    mmci_error *error) {
+  if (matrix == NULL)
+    return mmci_fail_argument(error, MMC_E_ARG, name, "expected a matrix, got NULL");
+  mmci_error found = {0};
+  extent bytes;
+  places places = {0};
+  mmc_status status = check_matrix(chain, matrix, -1, rows, cols, &bytes, &found);
+  if (status == MMC_OK) status = find_places(chain, matrix, &bytes, &places, &found);
+  free(places.sorted);
+  return status == MMC_OK ? MMC_OK : fail_by_name(name, &found, error);
 }

@@ -14,6 +14,10 @@ mmc_status mmci_matrices_check(const mmc_chain *chain, const mmc_matrix *factors
  * message begins with its name, a static text. */
 mmc_status mmci_matrix_check(const mmc_chain *chain, const char *name, const mmc_matrix *matrix,
                              int64_t rows, int64_t cols, mmci_error *error);
+/* Does the same for one that is written, whose matrices must lie apart; also E_NOMEM. */
+mmc_status mmci_matrix_check_result(const mmc_chain *chain, const char *name,
+                                    const mmc_matrix *matrix, int64_t rows, int64_t cols,
+                                    mmci_error *error);
 
 /* Fills n + 1 matrices, the result last, with factors and out; addresses that are evenly spaced
  * become strides. */

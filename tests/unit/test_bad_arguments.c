@@ -161,6 +161,9 @@ static void stacks(fixture *f) {
   assert_false(mmc_matrix_stack(&matrix, MMC_F64, 2, shape, NULL, addresses));
   assert_false(mmc_matrix_stack(&matrix, MMC_F64, 2, shape, strides, NULL));
   assert_false(mmc_matrix_stack(&matrix, MMC_F64, 2, negative, strides, addresses));
+  const int64_t far[] = {INT64_MAX, 1}, half[] = {INT64_MAX / 2, 1};
+  assert_false(mmc_matrix_stack(&matrix, MMC_F64, 2, shape, far, addresses));
+  assert_false(mmc_matrix_stack(&matrix, MMC_F64, 2, shape, half, addresses));
   assert_true(mmc_matrix_stack(&matrix, MMC_F64, 0, NULL, NULL, NULL));
   mmc_matrix factors[2];
   assert_false(mmc_matrix_chain(NULL, MMC_F64, 2, 4, factors));

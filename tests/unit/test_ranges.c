@@ -436,6 +436,35 @@ static void errors(void **state) {
   close_mirror(&x);
 }
 
+/* Where matrices lie is checked as it is for a chain: what no memory can hold is read from nowhere,
+ * and results of a batch lie apart. */
+static void places(void **state) {
+  (void)state;
+  mirror x = open_mirror(3, 2, MMC_NO_LIMIT);
+  double data[20] = {0}, out[20];
+  append(&x, 2);
+  mmc_matrix good = matrix_of(&x, data), beyond = good, odd = good, to = matrix_of(&x, out);
+  beyond.stride = INT64_MAX;
+  odd.data = (char *)data + 1;
+  FAILS(mmc_ranges_append(x.ranges, 1, &beyond), MMC_E_ARG, "factors");
+  FAILS(mmc_ranges_append(x.ranges, 1, &odd), MMC_E_ARG, "factors");
+  const int64_t first[] = {0};
+  FAILS(mmc_ranges_update(x.ranges, 1, first, &beyond), MMC_E_ARG, "factors");
+  to.stride = 0;
+  FAILS(mmc_ranges_product(x.ranges, 0, 2, &to), MMC_E_ARG, "out");
+  to.stride = 8;
+  FAILS(mmc_ranges_product(x.ranges, 0, 2, &to), MMC_E_ARG, "out");
+  to.data = (char *)out + 4;
+  to.stride = 9;
+  FAILS(mmc_ranges_product(x.ranges, 0, 2, &to), MMC_E_ARG, "out");
+  void *one_place[] = {out, out + 4};
+  to.data = NULL;
+  to.addresses = one_place;
+  FAILS(mmc_ranges_product(x.ranges, 0, 2, &to), MMC_E_ARG, "out");
+  check(&x, 0, 2);
+  close_mirror(&x);
+}
+
 /* Writes c = a b of 4 x 4 matrices over max-plus. */
 static void greatest_sums(const double *a, const double *b, double *c) {
   double out[16];
@@ -501,7 +530,7 @@ int main(void) {
       cmocka_unit_test(random_kinds), cmocka_unit_test(few_products),
       cmocka_unit_test(poison),       cmocka_unit_test(same_bits),
       cmocka_unit_test(layouts),      cmocka_unit_test(errors),
-      cmocka_unit_test(semirings),
+      cmocka_unit_test(places),       cmocka_unit_test(semirings),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
