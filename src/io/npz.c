@@ -470,11 +470,12 @@ static bool note_member(void *user, const char *member) {
   return true;
 }
 
-/* SciPy's other formats have no indptr. */
+/* All of SciPy's formats have these members; open_sparse() says which formats work. */
 static mmc_status is_sparse(const char *path, mmci_error *error) {
+  const unsigned wanted = 1U << FORMAT | 1U << SHAPE | 1U << DATA;
   unsigned found = 0;
   mmc_status status = list(path, note_member, &found, error);
-  if (status != MMC_OK || found == (1U << SPARSE_MEMBERS) - 1) return status;
+  if (status != MMC_OK || (found & wanted) == wanted) return status;
   return MMC_E_ARG;
 }
 

@@ -710,6 +710,9 @@ def test_sparse_refused():
         refused("s.npz", text)
 
     bad("SciPy's format coo: csr and csc work", format=np.array(b"coo"))
+    # As SciPy writes it, without indptr.
+    bad("SciPy's format coo: csr and csc work", format=np.array(b"coo"), indptr=None, indices=None,
+        row=np.array([0, 0, 1]), col=np.array([1, 2, 0]))
     bad("SciPy's format bsr-and: csr", format=np.array(b"bsr-and-more")[()])
     bad("SciPy's format : csr", format=np.array(b""))
     for name in ("indices", "indptr", "shape"):
