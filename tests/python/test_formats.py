@@ -23,7 +23,7 @@ except ImportError:
     print("SKIPPED: python3-numpy is not installed")
     sys.exit(77)
 
-SEED = int(os.environ.get("MMC_TEST_SEED", "7"), 0)
+SEED = int(os.environ.get("MMCHAIN_TEST_SEED", "7"), 0)
 random = np.random.default_rng(SEED)
 mmchain = os.path.realpath(sys.argv[1])
 ENVIRONMENT = {**os.environ, "MMCHAIN_WISDOM": ""}
@@ -792,7 +792,7 @@ TESTS = (
 def main():
     formats = here()
     missing = failed = 0
-    print(f"MMC_TEST_SEED={SEED}")
+    print(f"MMCHAIN_TEST_SEED={SEED}")
     with tempfile.TemporaryDirectory() as directory:
         os.chdir(directory)
         for number, (name, peer, test) in enumerate(TESTS):

@@ -21,7 +21,7 @@ except ImportError:
     print("SKIPPED: python3-numpy is not installed")
     sys.exit(77)
 
-SEED = int(os.environ.get("MMC_TEST_SEED", "20240607"), 0)
+SEED = int(os.environ.get("MMCHAIN_TEST_SEED", "20240607"), 0)
 LONG = "MMCHAIN_TEST_LONG" in os.environ
 DTYPES = ("float16", "float32", "float64", "complex64", "complex128", "int8", "int16", "int32", "int64",
           "uint8", "uint16", "uint32", "uint64", "bool")
@@ -241,7 +241,7 @@ def test_headers_that_numpy_accepts(roundtrip, directory, rng):
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    print(f"NumPy {np.__version__}, MMC_TEST_SEED={SEED}")
+    print(f"NumPy {np.__version__}, MMCHAIN_TEST_SEED={SEED}")
     tests = [value for name, value in globals().items() if name.startswith("test_")]
     failures = 0
     for test in tests:

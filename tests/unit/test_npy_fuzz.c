@@ -14,12 +14,12 @@ static size_t below(uint64_t *state, size_t n) {
   return (size_t)(next_random(state) % n);
 }
 
-/* MMC_TEST_SEED when set, so that a failure can be repeated. */
+/* MMCHAIN_TEST_SEED when set, so that a failure can be repeated. */
 static uint64_t seed_of_test(const char *test) {
-  const char *text = getenv("MMC_TEST_SEED");
+  const char *text = getenv("MMCHAIN_TEST_SEED");
   uint64_t seed = text != NULL ? strtoull(text, NULL, 0) : 0;
   if (seed == 0) seed = UINT64_C(0x9E3779B97F4A7C15);
-  print_message("%s: MMC_TEST_SEED=0x%llx\n", test, (unsigned long long)seed);
+  print_message("%s: MMCHAIN_TEST_SEED=0x%llx\n", test, (unsigned long long)seed);
   return seed;
 }
 
