@@ -12,6 +12,14 @@ shown=$(sed -n "/^\\$ mmchain $command\$/,/^\`\`\`/p" "$readme" | sed '1d;$d')
 # shellcheck disable=SC2086
 diff <(echo "$shown") <("$mmchain" $command)
 
+# Options of the build that are not for its developers alone.
+options=$(grep -oE '^(option\(MMC_[A-Z_]+|set\(MMC_[A-Z_]+ .* CACHE)' "$(dirname "$readme")/CMakeLists.txt" |
+  grep -oE 'MMC_[A-Z_]+' | grep -vE 'DEVELOPER|FEW_SIDES|SANITIZE|FUZZ')
+[ "$(wc -w <<<"$options")" -ge 8 ] || { echo "FAILED: only these options were found: $options" >&2; exit 1; }
+for option in $options; do
+  grep -qF "$option" "$readme" || { echo "FAILED: $readme does not tell $option" >&2; exit 1; }
+done
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin" "$work/docs"
