@@ -431,6 +431,51 @@ static mmc_status run_steps(const mmci_sparse_chain *x, operand *operands, const
   return status;
 }
 
+/* Bytes from start up to end. */
+typedef struct span {
+  uintptr_t start, end;
+} span;
+
+static span span_of(const void *start, uint64_t bytes) {
+  return (span){(uintptr_t)start, (uintptr_t)start + (uintptr_t)bytes};
+}
+
+/* The bytes from the first element of a matrix to its last, of one that check_dense() let pass. */
+static span span_of_dense(mmc_dtype dtype, const mmc_matrix *x) {
+  const uint64_t lines = (uint64_t)mmci_matrix_lines(x),
+                 length = (uint64_t)mmci_matrix_line_length(x);
+  if (lines == 0 || length == 0) return span_of(x->data, 0);
+  return span_of(x->data,
+                 ((lines - 1) * (uint64_t)mmci_matrix_ld(x) + length) * mmc_dtype_size(dtype));
+}
+
+static bool meet(span x, span y) {
+  return x.start < y.end && y.start < x.end;
+}
+
+static bool meets_sparse(mmc_dtype dtype, const mmc_csr *a, span result) {
+  const uint64_t each = (uint64_t)a->index_bytes;
+  const uint64_t count = a->index_bytes == 8 ? (uint64_t)((const int64_t *)a->indptr)[a->rows]
+                                             : (uint64_t)((const int32_t *)a->indptr)[a->rows];
+  return meet(result, span_of(a->indptr, ((uint64_t)a->rows + 1) * each)) ||
+         meet(result, span_of(a->indices, count * each)) ||
+         meet(result, span_of(a->values, count * mmc_dtype_size(dtype)));
+}
+
+/* Checks that the result is apart from all factors, which are known to be sound. */
+static mmc_status check_apart(const mmci_sparse_chain *x, const mmc_sparse_factor *factors,
+                              const mmc_matrix *dense, mmci_error *error) {
+  const span result = span_of_dense(x->dtype, dense);
+  for (int32_t i = 0; i < x->n; i++) {
+    const mmc_sparse_factor *f = &factors[i];
+    label name;
+    if (f->csr != NULL ? meets_sparse(x->dtype, f->csr, result)
+                       : meet(result, span_of_dense(x->dtype, f->dense)))
+      return mmci_fail(error, MMC_E_ARG, "%s: overlaps the result", name_factor(i, name));
+  }
+  return MMC_OK;
+}
+
 mmc_status mmci_sparse_chain_execute(mmci_sparse_chain *chain, const mmc_sparse_factor *factors,
                                      const mmc_matrix *dense, mmci_csr *sparse, mmci_error *error) {
   const mmci_sparse_chain *x = chain;
@@ -444,6 +489,7 @@ mmc_status mmci_sparse_chain_execute(mmci_sparse_chain *chain, const mmc_sparse_
   /* The last product may go where the result does when that is row-major. */
   const bool by_rows = dense != NULL && dense->layout == MMC_ROW_MAJOR && x->order.count > 0;
   status = check_same(x, factors, operands, error);
+  if (status == MMC_OK && dense != NULL) status = check_apart(x, factors, dense, error);
   if (status == MMC_OK && x->order.inverts) status = form_inverse(x, 0, &operands[0], error);
   if (status == MMC_OK) status = run_steps(x, operands, by_rows ? dense : NULL, error);
   if (status == MMC_OK) {

@@ -772,6 +772,27 @@ static void tells_what_is_wrong(void **state) {
   dense.cols = 1;
   FAILS(mmc_sparse_chain_execute(chain, factors, &dense, NULL), MMC_E_ARG, "dense: expected 2 x 2");
   mmc_sparse_chain_destroy(chain);
+  /* The result lies on a factor. */
+  double room[6] = {1, 2, 3, 4, 5, 6}, some[2] = {1, 2};
+  bad.values = some;
+  const mmc_matrix read = {.data = room, .rows = 2, .cols = 2};
+  factors[0] = (mmc_sparse_factor){.csr = &bad};
+  factors[1] = (mmc_sparse_factor){.dense = &read};
+  assert_int_equal(CREATE(2), MMC_OK);
+  mmc_matrix result = {.data = room + 2, .rows = 2, .cols = 2};
+  FAILS(mmc_sparse_chain_execute(chain, factors, &result, NULL), MMC_E_ARG,
+        "factors[1]: overlaps the result");
+  bad.values = room + 5;
+  result.data = elements;
+  const mmc_matrix apart = {.data = elements, .rows = 2, .cols = 2};
+  factors[1].dense = &apart;
+  result.data = room + 2;
+  FAILS(mmc_sparse_chain_execute(chain, factors, &result, NULL), MMC_E_ARG,
+        "factors[0]: overlaps the result");
+  bad.values = room;
+  assert_int_equal(mmc_sparse_chain_execute(chain, factors, &result, NULL), MMC_OK);
+  assert_true(room[2] == 1 && room[3] == 2 && room[4] == 6 && room[5] == 8);
+  mmc_sparse_chain_destroy(chain);
   FAILS(mmc_sparse_open(context, "there_is_no_such_file.mtx", &sparse), MMC_E_ARG, "no sparse");
   FAILS(mmc_sparse_write(context, "x.npy", MMC_F64, &good), MMC_E_ARG, ".npz or .mtx");
   FAILS(mmc_sparse_write(context, "x.mtx", MMC_I32, &good), MMC_E_ARG, "dtype");
