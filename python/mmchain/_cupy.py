@@ -162,7 +162,7 @@ def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
     if what.semiring:
         _expect_dtype(dtype)
     if dtype.name not in _names:
-        raise TypeError(f"expected arrays of floating-point or complex elements, got {dtype}")
+        raise TypeError(f"{what.name}: expected arrays of floating-point or complex elements, got {dtype}")
     if out is not None and (not isinstance(out, cupy.ndarray) or out.dtype != dtype):
         raise TypeError(f"out: expected a CuPy array of {dtype}")
     with given[0].device:

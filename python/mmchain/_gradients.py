@@ -124,7 +124,7 @@ def gradients(
     factors = [kind.to_numpy(array) for array in given]
     chain = _shapes.check([factor.shape for factor in factors], 1)
     dtype = bits if all(f.dtype == bits for f in factors) else np.result_type(*factors)
-    name = name_of(dtype)
+    name = name_of(dtype, what="arrays")
     matrices = tuple(_matrices(factors, chain, dtype))
     one = matrices[0].shape[:-2]
     ends = (chain.dims[0], chain.dims[-1])

@@ -34,6 +34,13 @@ def unmasked(array: Any) -> np.ndarray:
     return np.asarray(array)
 
 
+def expect_memory(array: Any, what: str) -> None:
+    """Raises a TypeError where an array is one of JAX's tracers, of which JAX would have to know `what`."""
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(array, jax.core.Tracer):
+        raise TypeError(f"arrays: expected no jit, vmap or grad of JAX around {what}, as it sees JAX's own only")
+
+
 class Kind:
     """A library of arrays: how its arrays become NumPy's, and results its own."""
 
@@ -56,6 +63,7 @@ class Kind:
                 return array.contiguous().view(torch.int16).numpy().view(bits)
             return array.numpy()
         if self.jax is not None and isinstance(array, self.jax.Array):
+            expect_memory(array, "gradients() and Ranges")
             if any(device.platform != "cpu" for device in array.devices()):
                 raise TypeError("arrays: expected arrays on the CPU, got one on another device")
         array = unmasked(array)
@@ -94,9 +102,9 @@ def summed(array: np.ndarray, axes: Tuple[int, ...]) -> np.ndarray:
     return (word >> 16).astype(np.uint16).view(bits)
 
 
-def name_of(dtype: np.dtype, integers: bool = False) -> str:
+def name_of(dtype: np.dtype, integers: bool = False, what: str = "dtype") -> str:
     name = "bfloat16" if dtype == bits else dtype.name
     known = {**names, **integer_names} if integers else names
     if name not in known:
-        raise TypeError(f"dtype: expected one of {', '.join(known)}, got {name}")
+        raise TypeError(f"{what}: expected one of {', '.join(known)}, got {name}")
     return known[name]

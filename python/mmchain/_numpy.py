@@ -65,18 +65,11 @@ def _dispatches(array: Any) -> bool:
     return own is not None and own is not np.ndarray.__array_function__
 
 
-def _integer_dtype(arrays: List[np.ndarray], rule: int) -> np.dtype:
-    for array in arrays:
-        if type(array) is not np.ndarray:
-            raise _shapes.no_integers(rule, type(array).__name__)
-    return np.dtype(_shapes.integer_dtype([array.dtype.name for array in arrays], rule))
-
-
 def multiply_integers(arrays: List[Any], out: Any, options: _shapes.Options, rule: int) -> Any:
     """multi_dot of integers by a rule of execute()."""
-    arrays = [np.asanyarray(array) for array in arrays]
+    arrays = [unmasked(array) for array in arrays]
     chain = _shapes.check([array.shape for array in arrays])
-    dtype = _integer_dtype(arrays, rule)
+    dtype = np.dtype(_shapes.integer_dtype([array.dtype.name for array in arrays], rule))
     arrays = _converted(arrays, dtype)
     result = _mmchain.execute(None, arrays, None, *options, None, False, rule)
     if result is NotImplemented:
@@ -88,7 +81,7 @@ def multiply_otherwise(
     arrays: List[Any], out: Any, options: _shapes.Options, semiring: int, scaled: bool
 ) -> Any:
     """multi_dot over a semiring, or with exponents."""
-    arrays = [np.asanyarray(array) for array in arrays]
+    arrays = [unmasked(array) for array in arrays]
     chain = _shapes.check([array.shape for array in arrays])
     dtype = np.result_type(*arrays)
     if not dtype.isnative and (dtype.char in _direct or dtype.kind in "iu"):
@@ -206,6 +199,11 @@ def as_array(array: Any) -> np.ndarray:
     return unmasked(array)
 
 
+def _kind_of(array: Any) -> str:
+    kind = type(array).__name__
+    return f"one of {array.dtype.str}" if type(array) is np.ndarray else kind
+
+
 def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
     """Running products, or states of a recurrence; shapes are those that the arrays broadcast to."""
     given = [array for array in arrays if array is not None]
@@ -213,10 +211,12 @@ def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
     if dtype.char in _direct:
         dtype = np.dtype(dtype.char)  # in native byte order
     if not _is_direct(given, dtype):
-        raise TypeError(f"expected arrays of numbers, got {dtype}")
+        raise TypeError(f"{what.name}: expected arrays of numbers, got {dtype}")
     bf16 = _is_bf16(dtype)
     if out is not None and (type(out) is not np.ndarray or out.dtype != dtype):
-        raise TypeError(f"out: expected a NumPy array of {dtype}")
+        raise TypeError(f"out: expected a NumPy array of {dtype}, got {_kind_of(out)}")
+    if out is not None and not out.flags.writeable:
+        raise ValueError("out: expected an array that can be written, got a read-only one")
 
     def convert(array: Any, shape: Any) -> Any:
         if array is None:

@@ -158,7 +158,7 @@ class Plan(_mmchain.Plan):
         return _plan_again, self._arguments
 
 
-def _fields(text: str) -> Dict[str, Any]:
+def _fields(text: bytes) -> Dict[str, Any]:
     """What a saved plan says; only what is compared of its steps."""
     try:
         facts: Dict[str, Any] = json.loads(text)
@@ -173,7 +173,7 @@ def _fields(text: str) -> Dict[str, Any]:
 
 def _differences(was: Dict[str, Any], now: Plan) -> Optional[str]:
     """What of a plan made now is another than what was saved."""
-    facts = _fields(now.describe("json"))
+    facts = _fields(now.describe("json").encode())
     if was["device"] != facts["device"]:
         return f"the device was {was['device']!r}, and would be {facts['device']!r} now"
     if len(was["steps"]) != len(facts["steps"]):
@@ -199,7 +199,7 @@ def load_plan(path: Union[str, "os.PathLike[str]"]) -> Plan:
     ...     mmchain.load_plan(path).order
     '(A1 (A2 A3))'
     """
-    with open(os.fspath(path), encoding="utf-8") as file:
+    with open(os.fspath(path), "rb") as file:
         was = _fields(file.read())
     difference = None
     # What is planned by itself may share results, which an order that is given does not.
@@ -251,7 +251,7 @@ def _device_of(arrays: Sequence[Any]) -> Tuple[Optional[str], bool]:
     """The device that arrays lie on, when they say so, and whether it has memory of its own."""
     try:
         kind, number = arrays[0].__dlpack_device__()
-    except (AttributeError, TypeError, BufferError, RuntimeError):
+    except (AttributeError, TypeError, ValueError, BufferError, RuntimeError):
         return None, False
     return (f"cuda:{number}", True) if int(kind) in (2, 13) else (None, False)
 
@@ -320,7 +320,7 @@ def chain_of_any(
 
         return structured_text(items, None if dtype is None else dtype_name(dtype)), None, False, None
     are_arrays = [hasattr(item, "shape") and not _is_size(item) for item in items]
-    if len(items) >= least and all(are_arrays):
+    if len(items) >= least and all(are_arrays) and all(hasattr(item, "dtype") for item in items):
         return _chain_of(items, dtype)
     if any(are_arrays):
         raise _no_chain(items)

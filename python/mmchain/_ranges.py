@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import threading
 from math import prod
 from typing import Any, List, Optional, Sequence, Tuple, Union
@@ -12,7 +11,7 @@ import numpy as np
 from . import _mmchain
 from ._general import expect_dense, room_of, semiring_number
 from ._host import Kind, bits, name_of, plain
-from ._shapes import bytes_of
+from ._shapes import bytes_of, whole
 from ._types import Device
 
 
@@ -106,7 +105,7 @@ class Ranges:
         if self._count == 0:
             raise ValueError(f"stack: expected a batch of 1 or more, got {tuple(factors.shape)}")
         limit = bytes_of(memory_limit)
-        name = name_of(self._dtype, integers=True)
+        name = name_of(self._dtype, integers=True, what="stack")
         number = semiring_number(semiring)
         self._row = _mmchain.Ranges(name, self._side, self._count, device, limit, self._scaled, number)
         self._give(self._row.append, factors, int(factors.shape[-3]))
@@ -167,14 +166,14 @@ class Ranges:
     def product(self, i: int = 0, j: Optional[int] = None) -> Any:
         """The product of factors i, i + 1, ... j - 1, as in a slice; of all without i and j, and
         the identity where there are none. 0 <= i <= j <= len; anything else is an IndexError."""
-        first = operator.index(i)
+        first = whole("i", i)
         out = np.empty((*self._batch, self._side, self._side), self._dtype)
         view = plain(out).reshape((self._count, 1, self._side, self._side))
         exponents = np.zeros(self._batch, np.int64)
         room = (exponents,) if self._scaled else ()
         with self._lock:
             length = self._row.describe()[0]
-            end = length if j is None else operator.index(j)
+            end = length if j is None else whole("j", j)
             if not 0 <= first <= end <= length:
                 raise IndexError(f"i, j: expected 0 <= i <= j <= {length}, got {first} and {end}")
             if self._row.product(first, end, view, *room) is NotImplemented:
@@ -189,10 +188,10 @@ class Ranges:
         IndexError: a number is not in 0 <= i < len; then nothing is changed."""
         indices: List[int]
         if np.ndim(i) == 0:
-            indices = [operator.index(i)]  # type: ignore[arg-type]
+            indices = [whole("i", i)]
             factors = self._read("a", a, 2)[..., None, :, :]
         else:
-            indices = [operator.index(number) for number in i]  # type: ignore[union-attr]
+            indices = [whole("i", number) for number in i]  # type: ignore[union-attr]
             factors = self._read("a", a, 3)
             if factors.shape[-3] != len(indices):
                 raise ValueError(f"a: expected {len(indices)} factors, got {factors.shape[-3]}")
@@ -219,7 +218,7 @@ class Ranges:
 
     def pop_front(self, count: int = 1) -> None:
         """Takes so many factors from the front. IndexError: the row has fewer."""
-        number = operator.index(count)
+        number = whole("count", count)
         with self._lock:
             length = self._row.describe()[0]
             if not 0 <= number <= length:

@@ -10,7 +10,6 @@ level, each level as one batch.
 
 from __future__ import annotations
 
-import operator
 import sys
 import threading
 from math import prod
@@ -20,6 +19,7 @@ import numpy as np
 
 from . import _mmchain
 from ._ranges import Ranges
+from ._shapes import whole
 from ._types import Device
 
 # Names of dtypes as C spells them.
@@ -356,12 +356,12 @@ class DeviceRanges(Ranges):
             return self._end - self._first, 2, self._computed, held
 
     def product(self, i: int = 0, j: Optional[int] = None) -> Any:
-        first = operator.index(i)
+        first = whole("i", i)
         if self._small is not None:
-            return self._product(self._small, first, None if j is None else operator.index(j))
+            return self._product(self._small, first, None if j is None else whole("j", j))
         with self._lock:
             length = self._end - self._first
-            end = length if j is None else operator.index(j)
+            end = length if j is None else whole("j", j)
             self._check_range(first, end, length)
             out = self._new()
             if first == end:
@@ -389,12 +389,12 @@ class DeviceRanges(Ranges):
         if self._has_taken(i, a):
             return
         if hasattr(i, "__len__"):
-            indices = [operator.index(number) for number in i]  # type: ignore[union-attr]
+            indices = [whole("i", number) for number in i]  # type: ignore[union-attr]
             factors = self._read("a", a, 3)
             if len(factors) != len(indices):
                 raise ValueError(f"a: expected {len(indices)} factors, got {len(factors)}")
         else:
-            indices, factors = [operator.index(i)], self._read("a", a, 2)[None]
+            indices, factors = [whole("i", i)], self._read("a", a, 2)[None]
         with self._lock:
             length = self._length()
             for number in indices:
@@ -433,7 +433,7 @@ class DeviceRanges(Ranges):
             self._end = nodes.stop
 
     def pop_front(self, count: int = 1) -> None:
-        number = operator.index(count)
+        number = whole("count", count)
         with self._lock:
             length = self._length()
             if not 0 <= number <= length:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _general
 from ._types import Array, Device
@@ -20,6 +20,11 @@ class Running(NamedTuple):
     vector: bool = False  # whether states were given as vectors, each of which has become a column
     semiring: int = 0  # as in mmc_semiring
     scaled: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the factors are called by the caller."""
+        return "a" if self.recurrence else "stack"
 
     def told(self, shape: Shape) -> Shape:
         """The shape of states as the caller knows it."""
@@ -39,15 +44,15 @@ class Shapes(NamedTuple):
         return [self.factors, self.initial, self.addend]
 
 
-def _stack_of(shapes: Sequence[Shape]) -> Shape:
+def _stack_of(shapes: Dict[str, Shape]) -> Shape:
     """The shape that stacks broadcast to."""
-    ndim = max(map(len, shapes))
+    ndim = max(map(len, shapes.values()))
     result = [1] * ndim
-    for shape in shapes:
+    for shape in shapes.values():
         for d, size in enumerate(shape, ndim - len(shape)):
             if size != 1 and result[d] not in (1, size):
-                text = " and ".join(map(str, shapes))
-                raise ValueError(f"stacks of shapes {text} do not broadcast")
+                text = " and ".join(map(str, shapes.values()))
+                raise ValueError(f"{', '.join(shapes)}: expected stacks that broadcast, got those of shapes {text}")
             if size != 1:
                 result[d] = size
     return tuple(result)
@@ -58,7 +63,7 @@ def fit(
 ) -> Shapes:
     """The shapes when they fit; ValueError names the array that does not."""
     recurrence, told = running.recurrence, running.told
-    name = "a" if recurrence else "stack"
+    name = running.name
     if len(factors) < 3 or factors[-1] != factors[-2]:
         raise ValueError(f"{name}: expected a stack of square matrices, got shape {factors}")
     length, n = factors[-3], factors[-1]
@@ -71,9 +76,11 @@ def fit(
     if addend is not None and addend[-3:] != (length, n, m):
         ending = told((length, n, m))
         raise ValueError(f"b: expected a shape that ends with {ending}, got {told(addend)}")
-    stacks = [factors[:-3]]
-    stacks += [] if initial is None else [initial[:-2]]
-    stacks += [] if addend is None else [addend[:-3]]
+    stacks = {name: factors[:-3]}
+    if initial is not None:
+        stacks["x0" if recurrence else "initial"] = initial[:-2]
+    if addend is not None:
+        stacks["b"] = addend[:-3]
     stack = _stack_of(stacks)
     return Shapes(
         stack + (length, n, n),
@@ -143,6 +150,9 @@ def _by_tree(running: Running, factors: Any, initial: Any, numpy: Any) -> Any:
 
 # ---- the functions --------------------------------------------------------------------------------
 
+# What scan and recurrence call what the library calls so.
+_names_of_the_library = {"factors": ("stack", "a"), "initial": ("initial", "x0"), "addend": ("b", "b")}
+
 
 def _expect_array(out: Any) -> None:
     if out is not None and not hasattr(out, "shape"):
@@ -158,15 +168,23 @@ def _run(running: Running, arrays: List[Any], out: Any) -> Any:
     try:
         arrays = [None if array is None else room.as_array(array) for array in arrays]
     except ValueError as error:  # NumPy's, of lists of arrays of several shapes
-        name = "a" if running.recurrence else "stack"
-        raise ValueError(f"{name}: expected a stack of square matrices: {error}") from None
+        raise ValueError(f"{running.name}: expected a stack of square matrices: {error}") from None
     factors, initial, addend = [None if array is None else tuple(array.shape) for array in arrays]
     shapes = fit(running, factors or (), initial, addend)
     _expect_array(out)
     if out is not None and tuple(out.shape) != shapes.out:
         expected, got = running.told(shapes.out), running.told(tuple(out.shape))
         raise ValueError(f"out: expected shape {expected}, got {got}")
-    return room.running(running, arrays, shapes, out)
+    if running.scaled and addend is not None:
+        raise ValueError("scaled: expected no b with it")
+    try:
+        return room.running(running, arrays, shapes, out)
+    except ValueError as error:
+        name, colon, text = str(error).partition(":")
+        if name not in _names_of_the_library:
+            raise
+        named = _names_of_the_library[name][running.recurrence]
+        raise ValueError(named + colon + text) from None
 
 
 def scan(

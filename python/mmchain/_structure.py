@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from functools import lru_cache
 from importlib import import_module
-from operator import index
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.linalg import LinAlgError
 
 from . import _mmchain
-from ._host import unmasked
+from ._host import expect_memory, unmasked
 from ._plan import Plan, dtype_name
+from ._shapes import whole
 
 _direct = "fdFD"
 
@@ -209,7 +209,7 @@ def banded(array: Any, below: int, above: int) -> Factor:
     >>> mmchain.multi_dot([mmchain.inv(mmchain.banded(a, 1, 0)), np.array([2.0, 5, 8])])
     array([1., 2., 3.])
     """
-    below, above = index(below), index(above)
+    below, above = whole("below", below), whole("above", above)
     if below < 0 or above < 0:
         raise ValueError(f"banded: expected widths from 0, got {below} and {above}")
     return _claim(f"banded({below},{above})", array)
@@ -498,9 +498,11 @@ def _of_host(items: Sequence[Any], out: Any) -> Tuple[Sequence[Any], Any]:
 def _numpy_item(item: Any) -> Any:
     if isinstance(item, Group):
         return Group([_numpy_item(factor) for factor in item.factors])
+    array = item.array if isinstance(item, Factor) else item
+    expect_memory(array, "factors with structure")
     if isinstance(item, Factor):
-        return Factor(np.asarray(item.array), item.words, item.op, item.inverse)
-    return np.asarray(item) if _is_jax(item) else item
+        return Factor(np.asarray(array), item.words, item.op, item.inverse)
+    return np.asarray(array) if _is_jax(array) else array
 
 
 def arrays_of(items: Sequence[Any]) -> Iterator[Any]:

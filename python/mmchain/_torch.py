@@ -709,7 +709,7 @@ def running(
         expect_unseen("running products of integers")
         return _of_integers(what, tensors, shapes, out)
     if dtype not in _names:
-        raise TypeError(f"expected tensors of floating-point or complex elements, got {dtype}")
+        raise TypeError(f"{what.name}: expected tensors of floating-point or complex elements, got {dtype}")
     gradients = is_differentiated(given)
     if gradients and out is not None:
         raise RuntimeError("out: expected None, as a tensor requires a gradient")

@@ -528,6 +528,9 @@ def test_what_no_longer_fits(tmp_path):
         load('"order": ', '"oder": ')
     with pytest.raises(ValueError, match="as plan --json writes it"):
         load("{", "")
+    path.write_bytes(bytes(range(256)))
+    with pytest.raises(ValueError, match="as plan --json writes it"):
+        mmchain.load_plan(path)
 
 
 @pytest.mark.parametrize(
@@ -540,6 +543,8 @@ def test_what_no_longer_fits(tmp_path):
         (lambda: mmchain.plan("2x3x4").save("/no/such/plan.svg"), "No such file or directory: '/no/such/plan.svg'"),
         (lambda: mmchain.scan([np.ones((2, 3)), np.ones((3, 4))]), "stack: expected a stack of square matrices"),
         (lambda: mmchain.tune(["2x3x4"], budget="long"), "budget: expected seconds above 0, or None, got str"),
+        (lambda: mmchain.gradients([np.eye(2, dtype=int)] * 2, np.eye(2)), "^arrays: expected one of float16"),
+        (lambda: mmchain.banded(np.eye(2), 1, 0.5), "^above: expected a whole number, got float"),
         (lambda: mmchain.plan("2x3x4", order="(A1 A3)"), "order: expected A2 at character 5, got 'A3'"),
     ],
 )
@@ -593,6 +598,7 @@ def test_stacks_by_their_shapes(chain):
         5,
         [np.ones((3, 3)), (3, 3)],
         [(3, 3), np.ones((3, 3))],
+        [memoryview(np.ones((3, 3)))] * 2,
     ],
 )
 def test_what_is_no_chain(chain):

@@ -170,7 +170,7 @@ def test_errors(rng):
         ranges.extend(np.eye(3))
     with pytest.raises(TypeError, match="a: expected float64, got complex128"):
         ranges.append(np.eye(3, dtype=complex))
-    with pytest.raises(TypeError, match="dtype"):
+    with pytest.raises(TypeError, match="stack: expected one of float16"):
         mmchain.Ranges(np.zeros((2, 3, 3), dtype=str))
     with pytest.raises(ValueError, match="stack: expected factors of shape"):
         mmchain.Ranges(np.zeros((2, 3, 4)))
@@ -178,8 +178,13 @@ def test_errors(rng):
         mmchain.Ranges([])
     with pytest.raises(ValueError, match="device"):
         mmchain.Ranges(np.zeros((2, 3, 3)), device="abacus")
-    with pytest.raises(TypeError):
-        ranges.product(0.5)
+    for call in (lambda: ranges.product(0.5), lambda: ranges.update("1", np.eye(3))):
+        with pytest.raises(TypeError, match="^i: expected a whole number"):
+            call()
+    with pytest.raises(TypeError, match="^j: expected a whole number, got str"):
+        ranges.product(0, "all")
+    with pytest.raises(TypeError, match="^count: expected a whole number"):
+        ranges.pop_front(1.0)
     assert near(ranges.product(2, 2), np.eye(3), 0)
 
 

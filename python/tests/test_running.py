@@ -157,7 +157,7 @@ def test_by_products_of_a_library(recurrence, reverse, exclusive):
         ((np.ones((2, 3, 3)), False, False, np.ones((2, 3))), "initial: expected 3 rows"),
         ((np.ones((2, 3, 3)), False, False, np.ones((3, 2))), "initial: expected 3 columns"),
         ((np.ones((2, 3, 3)), False, False, None, np.ones((3, 3))), "out: expected shape"),
-        ((np.ones((4, 2, 3, 3)), False, False, np.ones((5, 3, 3))), "do not broadcast"),
+        ((np.ones((4, 2, 3, 3)), False, False, np.ones((5, 3, 3))), "^stack, initial: expected stacks that broadcast"),
     ],
 )
 def test_mistakes(arguments, message):
@@ -167,12 +167,23 @@ def test_mistakes(arguments, message):
 
 def test_mistakes_of_kind():
     stack = np.ones((2, 3, 3))
-    with pytest.raises(TypeError, match="expected arrays of numbers"):
+    with pytest.raises(TypeError, match="^stack: expected arrays of numbers"):
         mmchain.scan(np.full((2, 3, 3), "a"))
+    with pytest.raises(TypeError, match="^a: expected arrays of numbers"):
+        mmchain.recurrence(np.full((2, 3, 3), "a"), np.ones(3))
     with pytest.raises(TypeError, match="out: expected"):
         mmchain.scan(stack, out=np.empty((2, 3, 3), "f4"))
-    with pytest.raises(ValueError, match="apart"):
+    with pytest.raises(TypeError, match="out: expected a NumPy array of float64, got one of >f8"):
+        mmchain.scan(stack, out=np.empty((2, 3, 3), ">f8"))
+    with pytest.raises(ValueError, match="out: expected an array that can be written"):
+        mmchain.scan(stack, out=np.broadcast_to(0.0, (2, 3, 3)))
+    with pytest.raises(ValueError, match="^stack: expected memory apart"):
         mmchain.scan(stack, out=stack)
+    addend = np.ones((2, 3))
+    with pytest.raises(ValueError, match="^b: expected memory apart"):
+        mmchain.recurrence(stack, np.ones(3), addend, out=addend)
+    with pytest.raises(ValueError, match="scaled: expected no b"):
+        mmchain.recurrence(stack, np.ones(3), addend, scaled=True)
     with pytest.raises(ValueError, match="device"):
         mmchain.scan(stack, device="abacus")
     with pytest.raises(ValueError, match="b: expected"):

@@ -182,7 +182,7 @@ def test_what_does_not_go_together():
         mmchain.inv([])
     with pytest.raises(ValueError, match="banded: expected widths from 0, got -1 and 2"):
         mmchain.banded(np.eye(3), -1, 2)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="below: expected a whole number"):
         mmchain.banded(np.eye(3), 0.5, 2)
     with pytest.raises(ValueError, match="orthogonal: expected a square matrix"):
         mmchain.orthogonal(matrix(3, 4))

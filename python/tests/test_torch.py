@@ -106,6 +106,11 @@ def test_plan_says_where(make, device):
         p.execute([t.to(torch.complex64) for t in tensors])
 
 
+def test_plan_of_tensors_without_memory():
+    shapes = [torch.empty(shape, device="meta") for shape in [(5, 7), (7, 3), (3, 6)]]
+    assert mmchain.plan(shapes).chain == "f32:5x7x3x6"
+
+
 def test_strides_views_stacks_vectors(make):
     a, b, c = make([8, 6, 10, 4])
     for x in (a.t().contiguous().t(), a[::2, ::2][:, :3], a.flip(0)):
