@@ -62,6 +62,9 @@ def _by_xla(*matrices: Any) -> Any:
 def _by_us(number: int, *matrices: Any) -> Any:
     chain = _shapes.check([matrix.shape for matrix in matrices])
     result = jax.ShapeDtypeStruct(chain.result, matrices[0].dtype)
+    # vmap puts an axis before those that are here, so that all must have as many.
+    ndim = len(chain.result)
+    matrices = _shapes.once(lambda a: jnp.expand_dims(a, tuple(range(ndim - a.ndim))), matrices)
     call = jax.ffi.ffi_call(_target, result, vmap_method="expand_dims")
     return call(*matrices, options=np.int64(number))
 
@@ -203,7 +206,7 @@ def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
     given = [array for array in arrays if array is not None]
     dtype = jnp.result_type(*given)
     if dtype.name not in _names:
-        raise TypeError(f"expected arrays of floating-point or complex elements, got {dtype}")
+        raise TypeError(f"{what.name}: expected arrays of floating-point or complex elements, got {dtype}")
     arrays = [None if array is None else array.astype(dtype) for array in arrays]
     platform = _platform([array for array in arrays if array is not None])
     if platform == "cpu":

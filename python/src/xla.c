@@ -193,6 +193,14 @@ static int64_t read_options(const xla_attributes *attributes) {
   return number >= 0 && number < 9 ? number : -1;
 }
 
+/* Whether the axes of a stack are those of the result, or have one matrix for all. */
+static bool broadcasts(const xla_buffer *x, const xla_buffer *result) {
+  const int64_t *axes = result->dims + (result->rank - x->rank);
+  for (int64_t d = 0; d < x->rank - 2; d++)
+    if (x->dims[d] != 1 && x->dims[d] != axes[d]) return false;
+  return true;
+}
+
 static bool is_readable(const xla_call *call) {
   const xla_buffers *a = &call->arguments;
   if (call->results.count != 1 || a->count < 1) return false;
@@ -201,10 +209,13 @@ static bool is_readable(const xla_call *call) {
   for (int64_t i = 0; i < a->count; i++) {
     const xla_buffer *x = a->buffers[i];
     if (x->rank < 2 || x->rank > result->rank || x->dtype != result->dtype) return false;
+    if (!broadcasts(x, result)) return false;
     if (i > 0 && x->dims[x->rank - 2] != a->buffers[i - 1]->dims[a->buffers[i - 1]->rank - 1])
       return false;
   }
-  return true;
+  const xla_buffer *first = a->buffers[0], *last = a->buffers[a->count - 1];
+  return result->dims[result->rank - 2] == first->dims[first->rank - 2] &&
+         result->dims[result->rank - 1] == last->dims[last->rank - 1];
 }
 
 /* Fills the key and the matrices, of which the last is the result. */

@@ -1,6 +1,7 @@
 """JAX arrays, where JAX is installed."""
 
 import importlib
+import itertools
 import os
 import threading
 
@@ -13,7 +14,7 @@ jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp  # noqa: E402
 
 import mmchain  # noqa: E402
-from chains import assert_close, random_chain  # noqa: E402
+from chains import assert_close, random_array, random_chain  # noqa: E402
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64"])
@@ -129,6 +130,22 @@ def test_jit_with_transformations(rng):
 
 
 @ours_under_jit
+def test_vmap_of_stacks(rng):
+    """Of stacks and matrices some are mapped, whose new axis is none of those that the stacks have."""
+    for batch in (2, 3):
+        a, b, c = (random_array(rng, shape, "float32") for shape in [(3, 4, 5), (5, 6), (2, 1, 6, 2)])
+        want = a @ b @ c
+        for axes in itertools.product([None, 0, -1], repeat=3):
+            if axes == (None,) * 3:
+                continue
+            mapped = [x if d is None else np.stack([x * (i + 1) for i in range(batch)], d) for x, d in zip((a, b, c), axes)]
+            power = 3 - axes.count(None)
+            call = jax.vmap(lambda *factors: mmchain.multi_dot(list(factors)), in_axes=axes)
+            for got in (call(*mapped), jax.jit(call)(*mapped)):
+                expected = np.stack([want * (i + 1) ** power for i in range(batch)])
+                np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+
+
 def test_jit_in_many_threads(rng):
     chains = [[jnp.asarray(x) for x in random_chain(rng, [d, 70, d + 1, 3])] for d in range(60, 68)]
     function = jax.jit(lambda x: mmchain.multi_dot(x))
@@ -172,6 +189,14 @@ def test_exceptions(rng):
         mmchain.multi_dot([a, a])
     with pytest.raises(TypeError, match="out: expected None"):
         mmchain.multi_dot([a, b], out=jnp.zeros((4, 5)))
+    square = jnp.eye(3)
+    for transform in (jax.jit, jax.jacfwd, jax.jacrev):
+        with pytest.raises(TypeError, match="arrays: expected no jit, .* around factors with structure"):
+            transform(lambda x: mmchain.multi_dot([mmchain.inv(mmchain.lower(x)), x]))(square)
+        with pytest.raises(TypeError, match="arrays: expected no jit"):
+            transform(lambda x: mmchain.gradients([x, x], x)[0])(square)
+        with pytest.raises(TypeError, match="arrays: expected no jit"):
+            transform(lambda x: mmchain.Ranges(x[None]).product())(square)
 
 
 gpu = pytest.mark.skipif(jax.default_backend() != "gpu", reason="JAX sees no GPU")
