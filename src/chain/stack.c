@@ -26,6 +26,15 @@ static bool advance_index(int ndim, const int64_t *shape, int64_t *index) {
   return false;
 }
 
+/* Writes the address so many bytes from data, NULL from none; returns false beyond the address
+ * space. */
+static bool address_at(void *data, int64_t offset, void **out) {
+  const uintptr_t start = (uintptr_t)data;
+  const uintptr_t length = offset < 0 ? -(uintptr_t)offset : (uintptr_t)offset;
+  *out = data == NULL ? NULL : (void *)(start + (uintptr_t)offset);
+  return data == NULL || (offset < 0 ? length < start : length <= UINTPTR_MAX - start);
+}
+
 bool mmc_matrix_stack(mmc_matrix *matrix, mmc_dtype dtype, int ndim, const int64_t *shape,
                       const int64_t *strides, void **addresses) {
   enum { AXES = 64 };
@@ -46,8 +55,9 @@ bool mmc_matrix_stack(mmc_matrix *matrix, mmc_dtype dtype, int ndim, const int64
       if (__builtin_mul_overflow(index[d], strides[d], &step) ||
           __builtin_add_overflow(offset, step, &offset))
         return false;
-    if (__builtin_mul_overflow(offset, size, &offset)) return false;
-    addresses[i++] = (char *)matrix->data + offset;
+    if (__builtin_mul_overflow(offset, size, &offset) ||
+        !address_at(matrix->data, offset, &addresses[i++]))
+      return false;
   } while (advance_index(ndim, shape, index));
   matrix->addresses = addresses;
   return true;
@@ -57,14 +67,15 @@ bool mmc_matrix_chain(const mmc_matrix *stack, mmc_dtype dtype, int64_t n, int64
                       mmc_matrix *factors) {
   const int64_t size = (int64_t)mmc_dtype_size(dtype);
   int64_t bytes, all;
+  void *end;
   if (stack == NULL || factors == NULL || n < 1 || size == 0 || stack->addresses != NULL ||
       (stack->layout != MMC_ROW_MAJOR && stack->layout != MMC_COL_MAJOR) ||
-      __builtin_mul_overflow(step, size, &bytes) || __builtin_mul_overflow(bytes, n, &all))
+      __builtin_mul_overflow(step, size, &bytes) || __builtin_mul_overflow(bytes, n, &all) ||
+      !address_at(stack->data, all - bytes, &end))
     return false;
-  char *data = stack->data;
   for (int64_t i = 0; i < n; i++) {
     factors[i] = *stack;
-    if (data != NULL) factors[i].data = data + i * bytes;
+    address_at(stack->data, i * bytes, &factors[i].data);
   }
   return true;
 }

@@ -128,6 +128,14 @@ static void fill_ld(mmc_matrix *m) {
   if (m->ld == 0) m->ld = m->layout == MMC_ROW_MAJOR ? m->cols : m->rows;
 }
 
+/* The step of one matrix and the stride of one stack, which lead nowhere and may be anything,
+ * become those without gaps, so that what counts with them does not overflow. */
+static void fill_steps(mmci_operand *x, int64_t batch, bool empty) {
+  const int64_t elements = empty ? 0 : x->matrix.rows * x->matrix.cols;
+  if (empty || x->count == 1) x->step = elements;
+  if (empty || batch == 1) x->matrix.stride = elements * x->count;
+}
+
 mmc_status mmci_operands_read(const mmci_running_problem *problem, const mmc_scan_operands *given,
                               mmci_operand operands[MMCI_OPERANDS], bool *on_host,
                               mmci_error *error) {
@@ -148,7 +156,10 @@ mmc_status mmci_operands_read(const mmci_running_problem *problem, const mmc_sca
   }
   if (status == MMC_OK) status = check_locations(problem, operands, on_host, error);
   const bool empty = n == 0 || problem->length == 0 || problem->batch == 0;
-  return status == MMC_OK && !empty ? check_places(problem, operands, error) : status;
+  if (status == MMC_OK && !empty) status = check_places(problem, operands, error);
+  for (int i = 0; i < MMCI_OPERANDS && status == MMC_OK; i++)
+    if (mmci_running_has(problem, i)) fill_steps(&operands[i], problem->batch, empty);
+  return status;
 }
 
 mmc_status mmci_exponents_read(const mmci_running_problem *problem, const mmc_scan_operands *given,

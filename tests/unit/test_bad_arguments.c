@@ -172,6 +172,7 @@ static void stacks(fixture *f) {
   assert_false(mmc_matrix_chain(&matrix, MMC_F64, -1, 4, factors));
   assert_false(mmc_matrix_chain(&matrix, (mmc_dtype)BAD, 2, 4, factors));
   assert_false(mmc_matrix_chain(&matrix, MMC_F64, 2, INT64_MAX / 2, factors));
+  assert_false(mmc_matrix_chain(&matrix, MMC_F64, 2, -(INT64_MAX / 32), factors));
   matrix.layout = (mmc_layout)BAD;
   assert_false(mmc_matrix_chain(&matrix, MMC_F64, 2, 4, factors));
   matrix.layout = MMC_ROW_MAJOR;
@@ -746,6 +747,18 @@ static void scans(fixture *f) {
   assert_int_equal(mmc_scan_wait(scan), MMC_OK);
   mmc_scan_destroy(scan);
   mmc_scan_destroy(NULL);
+  /* Of one matrix the steps and strides lead nowhere, and may be anything. */
+  options = (mmc_scan_options)MMC_SCAN_OPTIONS_INIT;
+  options.reverse = true;
+  assert_int_equal(mmc_scan_create(f->context, MMC_F64, 1, 1, &options, &scan), MMC_OK);
+  operands = (mmc_scan_operands)MMC_SCAN_OPERANDS_INIT;
+  operands.factors = (mmc_matrix){.data = f->data, .rows = 1, .cols = 1, .stride = INT64_MAX};
+  operands.out = (mmc_matrix){.data = f->data + 4, .rows = 1, .cols = 1, .stride = INT64_MIN};
+  operands.factors_step = INT64_MIN;
+  operands.out_step = INT64_MAX;
+  assert_int_equal(mmc_scan_execute(scan, &operands), MMC_OK);
+  assert_true(f->data[4] == f->data[0]);
+  mmc_scan_destroy(scan);
 }
 
 static void sparse(fixture *f) {
