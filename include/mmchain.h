@@ -1478,9 +1478,9 @@ MMC_API mmc_status mmc_team_plan_piece(const mmc_team_plan *plan, int64_t operan
                                        mmc_piece *out);
 /* METHOD. Collective. Multiplies. Each rank passes its pieces: factors[i] is the stored piece, so
  * that its op makes it the piece of mmc_team_plan_piece(); or the whole stored matrix, where
- * factors have no layouts. out is this rank's piece of the result, which is written; its data may
- * be NULL when it is empty. All are host memory. Returns: E_ARG, E_NOMEM, E_DEVICE, E_UNSUPPORTED.
- */
+ * factors have no layouts. out is this rank's piece of the result, which is written, and must not
+ * overlap a factor; its data may be NULL when it is empty. All are host memory. Returns: E_ARG,
+ * E_NOMEM, E_DEVICE, E_UNSUPPORTED. */
 MMC_API mmc_status mmc_team_execute(const mmc_team_plan *plan, const mmc_matrix *factors,
                                     const mmc_matrix *out);
 /* Looks at a whole result, and returns MMC_OK, or why it must not be kept. */

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/options.h"
+#include "chain/span.h"
 #include "ranks/agree.h"
 #include "ranks/calibrate_ranks.h"
 #include "ranks/engines.h"
@@ -628,9 +629,9 @@ static int64_t lead(const mmc_matrix *matrix) {
   return matrix->layout == MMC_ROW_MAJOR ? matrix->cols : matrix->rows;
 }
 
-/* Says how this rank reads a factor, after its op. */
+/* Says how this rank reads a factor, after its op, which must be apart from the result's bytes. */
 static mmc_status read_source(const mmc_team_plan *plan, int64_t i, const mmc_matrix *matrix,
-                              mmci_source *out, mmci_error *error) {
+                              mmci_span result, mmci_source *out, mmci_error *error) {
   const mmci_ranks_problem *p = &plan->problem;
   const mmc_op op = plan->order->plan.chain->ops[i];
   mmci_piece piece = {.rows = p->dims[i], .cols = p->dims[i + 1]};
@@ -639,6 +640,8 @@ static mmc_status read_source(const mmc_team_plan *plan, int64_t i, const mmc_ma
   const int64_t cols = op == MMC_OP_N ? piece.cols : piece.rows;
   mmc_status status = check_matrix("factors", i, matrix, rows, cols, error);
   if (status != MMC_OK) return status;
+  if (rows > 0 && cols > 0 && mmci_spans_meet(result, mmci_span_of_matrix(p->dtype, matrix)))
+    return mmci_fail(error, MMC_E_ARG, "factors[%lld]: overlaps the result", (long long)i);
   const bool is_rows = (matrix->layout == MMC_ROW_MAJOR) == (op == MMC_OP_N);
   const bool is_complex = p->dtype == MMC_C64 || p->dtype == MMC_C128;
   *out = (mmci_source){.data = matrix->data,
@@ -660,9 +663,12 @@ static mmc_status execute(const mmc_team_plan *plan, const mmc_matrix *factors,
   if (status == MMC_OK && (factors == NULL || out == NULL))
     status = mmci_fail(error, MMC_E_ARG, "%s: expected matrices, got NULL",
                        factors == NULL ? "factors" : "out");
-  for (int64_t i = 0; status == MMC_OK && i < n; i++)
-    status = read_source(plan, i, &factors[i], &sources[i], error);
   if (status == MMC_OK) status = check_matrix("out", -1, out, piece.rows, piece.cols, error);
+  const bool writes = status == MMC_OK && piece.rows > 0 && piece.cols > 0;
+  const mmci_span result =
+      writes ? mmci_span_of_matrix(plan->problem.dtype, out) : mmci_span_of(NULL, 0);
+  for (int64_t i = 0; status == MMC_OK && i < n; i++)
+    status = read_source(plan, i, &factors[i], result, &sources[i], error);
   const mmci_walk walk = {.ops = team->ops,
                           .team = team->team,
                           .products = &team->products,

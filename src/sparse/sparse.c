@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "chain/copy.h"
+#include "chain/span.h"
 #include "run/matrices.h"
 #include "sparse/product.h"
 #include "sparse/sparse_parts.h"
@@ -431,46 +432,24 @@ static mmc_status run_steps(const mmci_sparse_chain *x, operand *operands, const
   return status;
 }
 
-/* Bytes from start up to end. */
-typedef struct span {
-  uintptr_t start, end;
-} span;
-
-static span span_of(const void *start, uint64_t bytes) {
-  return (span){(uintptr_t)start, (uintptr_t)start + (uintptr_t)bytes};
-}
-
-/* The bytes from the first element of a matrix to its last, of one that check_dense() let pass. */
-static span span_of_dense(mmc_dtype dtype, const mmc_matrix *x) {
-  const uint64_t lines = (uint64_t)mmci_matrix_lines(x),
-                 length = (uint64_t)mmci_matrix_line_length(x);
-  if (lines == 0 || length == 0) return span_of(x->data, 0);
-  return span_of(x->data,
-                 ((lines - 1) * (uint64_t)mmci_matrix_ld(x) + length) * mmc_dtype_size(dtype));
-}
-
-static bool meet(span x, span y) {
-  return x.start < y.end && y.start < x.end;
-}
-
-static bool meets_sparse(mmc_dtype dtype, const mmc_csr *a, span result) {
+static bool meets_sparse(mmc_dtype dtype, const mmc_csr *a, mmci_span result) {
   const uint64_t each = (uint64_t)a->index_bytes;
   const uint64_t count = a->index_bytes == 8 ? (uint64_t)((const int64_t *)a->indptr)[a->rows]
                                              : (uint64_t)((const int32_t *)a->indptr)[a->rows];
-  return meet(result, span_of(a->indptr, ((uint64_t)a->rows + 1) * each)) ||
-         meet(result, span_of(a->indices, count * each)) ||
-         meet(result, span_of(a->values, count * mmc_dtype_size(dtype)));
+  return mmci_spans_meet(result, mmci_span_of(a->indptr, ((uint64_t)a->rows + 1) * each)) ||
+         mmci_spans_meet(result, mmci_span_of(a->indices, count * each)) ||
+         mmci_spans_meet(result, mmci_span_of(a->values, count * mmc_dtype_size(dtype)));
 }
 
 /* Checks that the result is apart from all factors, which are known to be sound. */
 static mmc_status check_apart(const mmci_sparse_chain *x, const mmc_sparse_factor *factors,
                               const mmc_matrix *dense, mmci_error *error) {
-  const span result = span_of_dense(x->dtype, dense);
+  const mmci_span result = mmci_span_of_matrix(x->dtype, dense);
   for (int32_t i = 0; i < x->n; i++) {
     const mmc_sparse_factor *f = &factors[i];
     label name;
     if (f->csr != NULL ? meets_sparse(x->dtype, f->csr, result)
-                       : meet(result, span_of_dense(x->dtype, f->dense)))
+                       : mmci_spans_meet(result, mmci_span_of_matrix(x->dtype, f->dense)))
       return mmci_fail(error, MMC_E_ARG, "%s: overlaps the result", name_factor(i, name));
   }
   return MMC_OK;

@@ -384,6 +384,17 @@ static void check_chain(uint64_t *state, mmc_context *context, mmc_team *public_
                mmc_dtype_name(dtype));
       expect(is_right(dtype, data, &piece, &want, &bound, 4 * longest), what);
     }
+    /* Where the result of one rank lies on a factor, all are told. */
+    mmc_piece first;
+    const bool is_there = mmc_team_plan_piece(plan, -1, 0, &first) == MMC_OK &&
+                          first.rows * first.cols > 0 && dims[0] * dims[1] > 0;
+    if (options.factors == NULL && is_there) {
+      mmc_matrix over = out;
+      if (rank == 0) over.data = matrices[0].data;
+      expect(mmc_team_execute(plan, matrices, &over) == MMC_E_ARG, "a result on a factor");
+      mmc_context_message(context, message, sizeof message);
+      expect(strstr(message, "factors[0]: overlaps the result") != NULL, message);
+    }
     free(data);
     for (int64_t i = 0; i < n; i++) free(mine[i].data);
     free(want.elements);
