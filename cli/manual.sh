@@ -126,16 +126,19 @@ done
 
 # The header is the manual of the library: its comments, with the declarations that they are about.
 awk -v version="$version" -v day="$day" "$text_functions"'
-  # Lines that are indented stay as they are.
+  # Lines that are indented stay as they are, and what has a word and a colon before such.
+  function stays(lines, l) {
+    return lines[l] ~ /^ +[^ ]|[^.!?]  +[^ ]/ || (lines[l] ~ /^[A-Za-z]+: / && lines[l + 1] ~ /^ +[^ ]/)
+  }
   function tell(   lines, count, l, kept) {
     count = split(comment, lines, "\n")
     for (l = 1; l <= count; l++) {
-      if (lines[l] ~ /^ +[^ ]|[^.!?]  +[^ ]/ && !kept) {
+      if (stays(lines, l) && !kept) {
         flush()
         print ".Bd -literal"
         kept = 1
       }
-      if (kept && lines[l] !~ /^ +[^ ]|[^.!?]  +[^ ]/) {
+      if (kept && !stays(lines, l)) {
         print ".Ed"
         kept = 0
       }

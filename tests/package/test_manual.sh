@@ -60,6 +60,10 @@ for function in $functions; do
   grep -qF "${function%(}(" "$share/man3/mmchain.3" || fail "mmchain.3: no $function"
 done
 
+# What goes on in an indented line is in one piece with it.
+awk '/^Returns: E_ARG, E_NOMEM, E_OVERFLOW \(fewest/ {first = NR} /^ +E_DEVICE, E_INTERRUPTED\.$/ && NR == first + 1 {found = 1}
+  END {exit !found}' "$share/man3/mmchain.3" || fail "mmchain.3: what mmc_order_create() returns is torn apart"
+
 version=$("$mmchain" --version | awk '{print $2}')
 grep -qxF "version: $version" "$(dirname "$0")/../../CITATION.cff" || fail "CITATION.cff is of another version than $version"
 
