@@ -77,7 +77,12 @@ int cli_factor_read(cli_call *call, const char *argument, cli_factor_spec *out) 
   if (power != NULL) {
     uint64_t times;
     const char *at = power + 1;
-    if (cli_digits_read(&at, INT32_MAX, &times) != CLI_DIGITS_FINE || *at != '\0' || times == 0)
+    const cli_digits digits = cli_digits_read(&at, INT32_MAX, &times);
+    if (digits == CLI_DIGITS_FINE && *at == ':')
+      return cli_fail(call, CLI_BAD,
+                      "%s: expected the power last, as in A.npy:T^8, got '%s' behind it", argument,
+                      at);
+    if (digits != CLI_DIGITS_FINE || *at != '\0' || times == 0)
       return cli_fail(call, CLI_BAD, "%s: expected how many times after ^, as in A.npy^8, got '%s'",
                       argument, power + 1);
     s.times = (int64_t)times;

@@ -25,7 +25,7 @@ static const char help[] =
     "\n"
     "Multiplies matrices in the cheapest order. A file's name may be followed by an op: :T for "
     "the\n"
-    "transposed matrix, :H for the conjugate transposed; ^8 repeats the factor. Before an op may\n"
+    "transposed matrix, :H for the conjugate transposed; ^8, last, repeats it. Before an op may\n"
     "stand what the matrix is, :lower, :upper, :unit, :diagonal, :symmetric, :hermitian, :spd,\n"
     ":tridiagonal, ':banded(1,2)', :orthogonal, :permutation, :identity or :zero, and behind all\n"
     ":inv, its inverse; '(X.npy:T X.npy):inv' is the inverse of a product. Inverses are solved\n"

@@ -158,6 +158,7 @@ check multiply_no_chains 0 multiply J.npy X.npy:T -o R.npy --check
 says multiply_no_chains_values R.npy "f8 (0, 3, 2, 2)"
 check multiply_power 0 multiply u.npy X.npy^3 -o R.npy --check
 says multiply_power_values R.npy "f8 (3, 2) 199 290 3275 3814 13775 15146"
+check multiply_power_op_behind 2 multiply X.npy^3:T -o R.npy
 check multiply_power_json 0 multiply --for flops X.npy:T^4 -o R.npy --check --json --on ref
 check multiply_power_limit 0 multiply X.npy^5 -o R.npy --check --memory-limit 128
 check multiply_stack_limit 0 multiply --for flops X.npy X.npy:T X.npy -o L.npy --check --explain --memory-limit 64 --on ref
