@@ -58,7 +58,7 @@ static int discard(void *user, const char *bytes, size_t size) {
 static int check_dtype(cli_call *call, mmc_dtype dtype) {
   mmc_matrix none = {0};
   mmc_status status = mmc_file_stream(call->context, dtype, &none, 2, discard, NULL);
-  return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
+  return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "chain: ");
 }
 
 /* Allocates one buffer, which holds every factor in turn. */

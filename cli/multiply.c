@@ -185,14 +185,15 @@ static int read_plan(cli_call *call, multiplication *job) {
   if (result != CLI_DONE) return result;
   FILE *file = standard ? stdin : fopen(job->plan_path, "rb");
   if (file == NULL)
-    return cli_fail(call, CLI_BAD, "--plan: %s: %s", job->plan_path, strerror(errno));
+    return cli_fail(call, CLI_BAD, "--plan: %s: cannot read: %s", job->plan_path, strerror(errno));
   cli_buffer text = {0};
   char piece[PIECE];
   for (size_t got; result == CLI_DONE && (got = fread(piece, 1, sizeof piece, file)) > 0;)
     if (cli_buffer_write(&text, piece, got) != 0)
       result = cli_fail_memory(call, "the plan takes", (double)got);
   if (result == CLI_DONE && ferror(file))
-    result = cli_fail(call, CLI_BAD, "--plan: %s: it cannot be read", job->plan_path);
+    result =
+        cli_fail(call, CLI_BAD, "--plan: %s: cannot read: %s", job->plan_path, strerror(errno));
   if (!standard) fclose(file);
   if (result == CLI_DONE) {
     mmc_status status = mmc_plan_read(call->context, text.bytes != NULL ? text.bytes : "",

@@ -68,6 +68,7 @@ check multiply_plan_kernel 1 multiply clrs/A*.npy -o L.npy --plan old.json
 head -c 700 saved.json >cut.json
 check multiply_plan_cut 2 multiply clrs/A*.npy -o L.npy --plan cut.json
 check multiply_plan_missing 2 multiply clrs/A*.npy -o L.npy --plan none.json
+check multiply_plan_directory 2 multiply clrs/A*.npy -o L.npy --plan clrs
 check multiply_plan_twice 2 multiply clrs/A*.npy -o L.npy --plan saved.json --on ref
 check multiply_limit 0 multiply clrs/A*.npy -o L.npy --check --memory-limit 4K
 for dtype in f32 f64 c64 c128 f16; do
