@@ -266,14 +266,20 @@ def _multiply_integers(chain: _Chain, arrays: Any, out: Any, objective: str, dev
     """The product of integers or bool by SciPy's own products, in the planned order."""
     if chain.stack:
         raise TypeError("arrays: expected no stacks of integers beside sparse factors")
-    text = _call(chain, objective, device, None, True)
-    result = _by_scipy(next(line for line in text.splitlines() if line.startswith("order ")), chain.given)
-    result = result.tocsr() if _is_scipy(result) else result
-    if out is None:
-        return result
-    if _is_scipy(result):
+    if out is not None and not chain.dense:
         raise ValueError("out: expected none where all factors are sparse")
-    return _filled(out, result)
+    text = _call(chain, objective, device, None, True)
+    # Of vectors and of other formats than CSR SciPy's products have other shapes, and some cannot be had.
+    factors = [array.tocsr() if _is_scipy(array) else array for array in chain.given]
+    factors[0] = factors[0] if chain.row else factors[0].reshape((1, -1))
+    factors[-1] = factors[-1] if chain.column else factors[-1].reshape((-1, 1))
+    result = _by_scipy(next(line for line in text.splitlines() if line.startswith("order ")), factors)
+    if not chain.dense:
+        result = result.copy() if len(factors) == 1 else result
+        result.sort_indices()
+        return result
+    result = _squeezed(chain, result)
+    return result if out is None else _filled(out, result)
 
 
 def _by_scipy(order: str, factors: Sequence[Any]) -> Any:

@@ -214,6 +214,21 @@ def test_integers_keep_their_bits():
         mmchain.multi_dot([s, dense], out=[1])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_integers_of_every_format(kind):
+    """Also where SciPy's own products of the format have another shape, or none, and the result is in order."""
+    ones, row = np.ones((2, 1), int), np.array([3, 4])
+    for factors in ([row, ones, np.ones(1, int)], [row, np.eye(2, dtype=int), ones], [np.zeros((2, 3), int), np.eye(3, dtype=int)]):
+        for sparse in ([1], [len(factors) - 2, 1], range(len(factors))):
+            made = [sp.coo_array(f).asformat(kind) if i in sparse and f.ndim > 1 else f for i, f in enumerate(factors)]
+            result = mmchain.multi_dot(made)
+            result = result.toarray() if sp.issparse(result) else result
+            want = np.linalg.multi_dot(factors)
+            assert np.shape(result) == want.shape and np.array_equal(result, want)
+    s = sp.random(30, 40, 0.2, format="csr", random_state=1).astype(bool).astype(int)
+    assert mmchain.multi_dot([s.asformat(kind), s.T]).has_canonical_format
+
+
 def test_integers_of_tensors_are_refused():
     torch = pytest.importorskip("torch")
     s = torch.eye(3, dtype=torch.int64).to_sparse_csr()
