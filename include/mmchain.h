@@ -963,8 +963,9 @@ typedef struct mmc_order_options {
   size_t size;
   const char *solver; /* name of the solver, as in mmc_plan_options */
   const char *device; /* "cpu"; "cuda" or "cuda:i" for solver "table" */
-  const char *kernel; /* "table" on CUDA: "auto", "tiled", "thread", "block", "blocks",
-                         "paper"; on the CPU: "auto", "avx512", "avx2", "portable" */
+  const char *kernel; /* of solver "table", which it chooses; on CUDA: "auto", "tiled", "thread",
+                         "block", "blocks", "paper"; on the CPU: "auto", "avx512", "avx2",
+                         "portable" */
   int threads;        /* threads on the CPU; 0 means as many as cores */
   /* "thread", "block", "blocks" take 32, 64, 128 or 256; 0 means the fastest. */
   int threads_per_block;

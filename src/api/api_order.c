@@ -124,6 +124,25 @@ static mmc_status solve_on_device(mmc_context *context, const mmc_order_options 
 
 /* ---- on the CPU ---------------------------------------------------------------------------- */
 
+/* Checks that what is for devices alone is not given, and names the solver: a kernel and what is
+ * kept are those of the table. */
+static mmc_status name_solver(const mmc_order_options *options, const char **name,
+                              mmci_error *error) {
+  const char *for_devices = options->threads_per_block != 0  ? "threads_per_block"
+                            : options->blocks_per_entry != 0 ? "blocks_per_entry"
+                            : options->profile != NULL       ? "profile"
+                                                             : NULL;
+  if (for_devices != NULL)
+    return mmci_fail_argument(error, MMC_E_ARG, for_devices, "expected device cuda with it");
+  const bool has_kernel = options->kernel != NULL && strcmp(options->kernel, "auto") != 0;
+  *name = options->solver != NULL ? options->solver : "auto";
+  if ((options->keep_table || has_kernel) && strcmp(*name, "auto") == 0) *name = "table";
+  if (has_kernel && strcmp(*name, "table") != 0)
+    return mmci_fail_argument(error, MMC_E_ARG, "kernel", "expected solver table with it, got '%s'",
+                              *name);
+  return MMC_OK;
+}
+
 static mmc_status solve_on_cpu(const mmc_order_options *options, int32_t n, const int64_t *dims,
                                const char **solver, mmci_order_answer *out, double *seconds,
                                mmci_error *error) {
@@ -137,11 +156,12 @@ static mmc_status solve_on_cpu(const mmc_order_options *options, int32_t n, cons
       .progress = options->progress,
       .progress_user = options->progress_user,
   };
-  const char *name = options->solver != NULL ? options->solver : "auto";
-  if (options->keep_table && strcmp(name, "auto") == 0) name = "table";
+  const char *name;
+  mmc_status status = name_solver(options, &name, error);
+  if (status != MMC_OK) return status;
   const mmci_solver *used;
   double start = mmci_now_s();
-  mmc_status status = mmci_order_solve(name, &problem, options->keep_table, &used, out, error);
+  status = mmci_order_solve(name, &problem, options->keep_table, &used, out, error);
   *seconds = mmci_now_s() - start;
   if (status == MMC_OK) *solver = used->name;
   return status;

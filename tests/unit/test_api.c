@@ -358,6 +358,25 @@ static void orders_are_checked(void **state) {
   expect(f, mmc_order_entry(order, 1, 2, &m, &s), MMC_E_UNSUPPORTED,
          "solved without a table: use solver table and keep_table");
   mmc_order_destroy(order);
+  /* A kernel is the table's. */
+  options = (mmc_order_options)MMC_ORDER_OPTIONS_INIT;
+  options.kernel = "portable";
+  assert_int_equal(mmc_order_create(f->context, 6, dims, &options, &order), MMC_OK);
+  assert_string_equal(mmc_order_solver(order), "table");
+  mmc_order_destroy(order);
+  options.kernel = "abacus";
+  char argument[16];
+  assert_int_equal(mmc_order_create(f->context, 6, dims, &options, &order), MMC_E_ARG);
+  assert_string_equal(mmc_context_argument(f->context, argument, sizeof argument), "kernel");
+  options = (mmc_order_options){.size = sizeof options, .solver = "hu-shing", .kernel = "portable"};
+  expect(f, mmc_order_create(f->context, 6, dims, &options, &order), MMC_E_ARG,
+         "kernel: expected solver table with it, got 'hu-shing'");
+  options.kernel = "auto";
+  assert_int_equal(mmc_order_create(f->context, 6, dims, &options, &order), MMC_OK);
+  mmc_order_destroy(order);
+  options.threads_per_block = 32;
+  expect(f, mmc_order_create(f->context, 6, dims, &options, &order), MMC_E_ARG,
+         "threads_per_block: expected device cuda with it");
   expect(f, mmc_order_create(f->context, 0, dims, NULL, &order), MMC_E_ARG,
          "n: expected 1 to 1073741823 factors, got 0");
   options = (mmc_order_options)MMC_ORDER_OPTIONS_INIT;
