@@ -186,8 +186,6 @@ int cli_reference_scan(cli_call *call, mmc_dtype dtype, int64_t n, int64_t lengt
   const bool logs = options->semiring == MMC_LOG_SUM_EXP;
   mmc_scan_operands expected = *operands;
   expected.out = (mmc_matrix){.rows = n, .cols = n};
-  expected.out_step = n * n;
-  expected.out.stride = n * n * length;
   *out = (cli_residual){.tolerance = tolerance_of(dtype, options->semiring, length + 1),
                         .meaningful = true,
                         .chains = options->batch * length};
@@ -196,6 +194,8 @@ int cli_reference_scan(cli_call *call, mmc_dtype dtype, int64_t n, int64_t lengt
   if (!cli_matrix_allocate(dtype, options->batch * length, &expected.out))
     return cli_fail_memory(call, "what products are checked with takes",
                            cli_matrix_bytes(dtype, options->batch * length, n, n));
+  expected.out_step = expected.out.stride;
+  expected.out.stride *= length;
   int done = compute_scan(call, dtype, n, length, options, &expected);
   for (int64_t b = 0; b < options->batch && done == CLI_DONE; b++) {
     double sums = 0, difference = 0;

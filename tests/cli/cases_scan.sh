@@ -49,6 +49,9 @@ check multiply_log 0 multiply 'I.npy^3' -o M.npy --semiring log --explain --on r
 run generate f64:6x6 -o small >said/generated
 check multiply_scaled 0 multiply 'small/A1.npy^100000' -o M.npy --scaled N.npy
 check scan_semiring_check 0 scan T.npy -o M.npy --semiring max-plus --reverse --exclusive --check
+make_npy stacks.npy '<i4' 2x2x2x2
+check scan_stacks_check 0 scan stacks.npy -o M.npy --check
+scan_says scan_stacks_values M.npy 'i4 (2, 2, 2, 2) 1 2 3 4 19 22 43 50 9 10 11 12 267 286 323 346'
 check scan_scaled_check 0 scan T.npy -o M.npy --scaled N.npy --check
 check multiply_semiring_check 0 multiply T.npy:each -o M.npy --semiring min-plus --check
 check multiply_scaled_check 0 multiply 'small/A1.npy^1000' -o M.npy --scaled N.npy --check
