@@ -10,7 +10,7 @@ length = struct.unpack("<H", data[8:10])[0]
 header = ast.literal_eval(data[10 : 10 + length].decode())
 descr = header["descr"]
 assert data[:8] == b"\x93NUMPY\x01\x00" and not header["fortran_order"] and descr[0] == "<"
-kind = {"f2": "e", "f4": "f", "f8": "d", "c8": "f", "c16": "d", "i8": "q"}[descr[1:]]
+kind = {"f2": "e", "f4": "f", "f8": "d", "c8": "f", "c16": "d", "i4": "i", "i8": "q"}[descr[1:]]
 numbers = [number for (number,) in struct.iter_unpack("<" + kind, data[10 + length :])]
 if descr[1] == "c":
     numbers = [f"{re:g}{im:+g}j" for re, im in zip(numbers[::2], numbers[1::2])]
