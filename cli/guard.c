@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -101,14 +102,49 @@ int cli_note_input(cli_call *call, const char *what, const char *name, const cha
   return fail_same(call, output->what, output->name, &input);
 }
 
+/* Says whether a file is a wisdom store, which may hold what was measured in hours: an SQLite
+ * database with our mark in its header ("Database File Format" at sqlite.org). */
+static bool is_store(const char *path) {
+  static const char magic[] = "SQLite format 3", mark[] = "mmcw";
+  enum { MARK_AT = 68, HEADER = 100 };
+  char header[HEADER];
+  struct stat found;
+  if (stat(path, &found) != 0 || !S_ISREG(found.st_mode)) return false;
+  FILE *file = fopen(path, "re");
+  const bool read = file != NULL && fread(header, 1, HEADER, file) == HEADER;
+  if (file != NULL) fclose(file);
+  return read && memcmp(header, magic, sizeof magic) == 0 &&
+         memcmp(header + MARK_AT, mark, sizeof mark - 1) == 0;
+}
+
+/* Says whether a file is a wisdom store, or would be taken for a log of one that lies beside it. */
+static bool is_of_store(const char *path, const identity *file) {
+  static const char *const endings[] = {"-wal", "-shm", "-journal"};
+  if (file->base == NULL && is_store(path)) return true;
+  const size_t length = strlen(path);
+  bool found = false;
+  for (size_t e = 0; e < sizeof endings / sizeof endings[0] && !found; e++) {
+    const size_t ending = strlen(endings[e]);
+    if (length <= ending || strcmp(path + length - ending, endings[e]) != 0) continue;
+    char *stem = strndup(path, length - ending);
+    found = stem != NULL && is_store(stem);
+    free(stem);
+  }
+  return found;
+}
+
 /* Checks an output and, where it is to be noted, notes it. */
 static int check(cli_call *call, const char *option, const char *name, const char *path,
                  bool noted) {
   identity file;
   if (!identify(path, &file)) return CLI_DONE;
   const struct cli_guarded *other = find(&call->guard, &file, false);
-  if (other == NULL && noted) return note(call, true, option, name, &file);
+  const bool store = other == NULL && is_of_store(path, &file);
+  if (other == NULL && !store && noted) return note(call, true, option, name, &file);
   free(file.base);
+  if (store)
+    return cli_fail(call, CLI_BAD, "%s: %s: expected another file than a wisdom store or its logs",
+                    option, name);
   return other == NULL ? CLI_DONE : fail_same(call, option, name, other);
 }
 

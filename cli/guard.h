@@ -3,7 +3,8 @@
  * in whichever order; the second of two that are one file is refused.
  *
  * Files are compared, not names: links and ./ are seen through, also where a file is not there
- * yet. What is no regular file, as a pipe or /dev/null, may be named as often as one likes. */
+ * yet. What is no regular file, as a pipe or /dev/null, may be named as often as one likes. A
+ * wisdom store is written by the library alone, and no output at all. */
 #ifndef MMC_CLI_GUARD_H
 #define MMC_CLI_GUARD_H
 

@@ -48,6 +48,13 @@ check wisdom_export_no_directory 2 wisdom export -o missing/wisdom.txt
 check wisdom_export_full 2 wisdom export -o /dev/full
 ln -s cache/one.db link.db
 check wisdom_export_onto_store 2 wisdom export -o link.db
+check wisdom_export_onto_log 2 wisdom export -o cache/one.db-wal
+wisdom "" # a store is one, whichever is in use
+check wisdom_plan_onto_store 2 plan 10x20x30 --on ref --svg link.db
+check wisdom_order_onto_log 2 order 10x20x30 -o cache/one.db-journal
+wisdom "$work/cache/one.db"
+run wisdom export >kept.txt
+holds wisdom_store_kept cmp kept.txt wisdom.txt
 check wisdom_import_missing 2 wisdom import missing.txt
 check wisdom_import_directory 2 wisdom import said
 head -c 600 wisdom.txt >cut.txt
