@@ -37,3 +37,18 @@ for line in "${tour[@]}"; do
   bash -c "$line" >said 2>&1 || { echo "FAILED: $line"; cat said; exit 1; } >&2
 done
 echo "${#tour[@]} commands of the tour"
+
+# Those of other pages, in the same folder; one that says that it is an error has status 2.
+count=0
+for page in integers reproducible; do
+  while IFS= read -r line; do
+    wanted=0
+    case $line in *'# an error'*) wanted=2 ;; esac
+    status=0
+    bash -c "$line" >said 2>&1 || status=$?
+    [ $status = $wanted ] || { echo "FAILED: $page.md: $line: status $status"; cat said; exit 1; } >&2
+    count=$((count + 1))
+  done < <(sed -n 's/^    \(mmchain .*\)/\1/p' "$(dirname "$readme")/docs/$page.md" | grep -vE -- "$left_out")
+done
+[ $count -ge 4 ] || { echo "FAILED: $count commands of other pages" >&2; exit 1; }
+echo "$count commands of other pages"
