@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import lru_cache
 from importlib import import_module
@@ -388,8 +389,12 @@ def _key(array: Any) -> Tuple[Any, ...]:
 
 def _same_of(text: str, count: int) -> List[int]:
     """The numbers of the first factors that a chain's text says others to be the same as."""
-    same = text.partition("=")[2]
-    numbers = [int(number) for number in same.split(",")] if same else []
+    dims, _, same = text.partition(":")[2].partition("=")
+    sizes = re.split("[:@]", dims, maxsplit=1)[0].split("x")[1:]
+    lengths = [int(size.partition("^")[2] or 1) for size in sizes]  # of runs of one factor
+    begins = [1 + sum(lengths[:i]) for i in range(len(lengths))]
+    firsts = [int(number) for number in same.split(",")] if same else begins
+    numbers = [first for first, length in zip(firsts, lengths) for _ in range(length)]
     return numbers if len(numbers) == count else list(range(1, count + 1))
 
 

@@ -352,6 +352,20 @@ def test_plans_of_low_rank(rng):
     np.testing.assert_allclose(mmchain.plan(factors).execute(factors), u @ v @ x)
 
 
+@pytest.mark.parametrize("places", ["00", "000", "0100", "001100", "0010", "010011"])
+def test_plans_of_general_factors_that_repeat(rng, places):
+    """Of which the chain's text tells runs by ^, and others by =."""
+    pool = rng.random((2, 3, 3))
+    factors = [mmchain.Factor(pool[int(i)]) for i in places]
+    plan = mmchain.plan(factors)
+    again = [mmchain.Factor(pool[1 - int(i)]) for i in places]
+    for some in (factors, again):
+        want = np.linalg.multi_dot([factor.array for factor in some])
+        np.testing.assert_allclose(plan.execute(some), want)
+    with pytest.raises(ValueError, match="^arrays: expected factors as in "):
+        plan.execute([*factors[:-1], mmchain.Factor(rng.random((3, 3)))])
+
+
 def test_plans_take_arrays_that_happen_to_be_the_same(rng):
     a, b = np.tril(rng.random((3, 3))) + np.eye(3), rng.random((3, 3))
     plan = mmchain.plan([mmchain.lower(a), b, a])
