@@ -57,8 +57,9 @@ class Kind:
         if torch is not None and isinstance(array, torch.Tensor):
             if array.device.type != "cpu":
                 raise TypeError(f"arrays: expected tensors on the CPU, got one on {array.device}")
-            self._torch_room().expect_unseen("gradients() and Ranges")
-            array = array.detach().resolve_conj().resolve_neg()
+            room = self._torch_room()
+            room.expect_unseen("gradients() and Ranges")
+            array = room.settled(array)
             if array.dtype is torch.bfloat16:
                 return array.contiguous().view(torch.int16).numpy().view(bits)
             return array.numpy()

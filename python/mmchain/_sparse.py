@@ -137,7 +137,7 @@ class _Chain:
                 raise TypeError(f"arrays: expected sparse chains on the CPU, got {item.device}")
 
     def _dense(self, item: Any) -> Any:
-        array = item.detach().resolve_conj().resolve_neg().numpy() if self.torch else unmasked(item)
+        array = _of_torch().settled(item).numpy() if self.torch else unmasked(item)
         if array.ndim == 0:
             raise ValueError(f"{array.ndim}-dimensional array given. Array must be two-dimensional")
         return array

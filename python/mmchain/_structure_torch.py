@@ -13,7 +13,7 @@ import torch
 
 from . import _structure
 from ._structure import Factor, Group
-from ._torch import expect_unseen
+from ._torch import expect_unseen, settled
 
 
 class _Leaf(NamedTuple):
@@ -61,7 +61,7 @@ def _flatten(items: Sequence[Any], tensors: List[torch.Tensor]) -> List[Any]:
 def _values(tensor: torch.Tensor) -> Any:
     if tensor.is_cuda:
         return tensor.detach()
-    return tensor.detach().resolve_conj().resolve_neg().numpy()
+    return settled(tensor).numpy()
 
 
 def _arrays(nodes: Sequence[Any], tensors: Sequence[torch.Tensor]) -> List[Any]:

@@ -119,7 +119,7 @@ def _readable(tensor: torch.Tensor, first: bool) -> torch.Tensor:
     return tensor if _mmchain.readable(probe, first) else tensor.contiguous()
 
 
-def _settled(tensor: torch.Tensor) -> torch.Tensor:
+def settled(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor in memory as it is meant: PyTorch conjugates and negates lazily, and has zeros without memory."""
     tensor = tensor.detach().resolve_conj().resolve_neg()
     return tensor.clone() if tensor._is_zerotensor() else tensor
@@ -155,7 +155,7 @@ def _direct(
 ) -> Any:
     """The product of tensors of one dtype that have memory, without gradients, by a rule of
     execute()."""
-    tensors = _shapes.once(_settled, tensors)
+    tensors = _shapes.once(settled, tensors)
     chain = _shapes.check([tensor.shape for tensor in tensors], 1)
     result = _execute(plan, chain, tensors, out, options, rule)
     if result is NotImplemented:
@@ -251,7 +251,7 @@ class _Chain(torch.autograd.Function):
         else:
             out = torch.empty_like(gradients[0], memory_format=torch.contiguous_format)
             memory = _Chain._go_forward(ctx.chain, matrices, out)
-        cotangent = _settled(gradients[0])
+        cotangent = settled(gradients[0])
         with Prepared(*ctx.chain) as work:
             _Chain._go(work.backward, matrices, memory, cotangent)
             places, _ = work.places()
@@ -458,7 +458,7 @@ def chain_of(tensors: List[torch.Tensor]) -> Any:
         return NotImplemented
 
     def convert(tensor: torch.Tensor) -> Any:
-        plain = _readable(tensor.detach().to(dtype).resolve_conj().resolve_neg(), tensor is first)
+        plain = _readable(settled(tensor.to(dtype)), tensor is first)
         return plain if _has_exchange else _capsule(plain)
 
     first = tensors[0]
@@ -544,7 +544,7 @@ def multiply_integers(
     if out is not None:
         _check_out(out, chain, tensors[0], dtype)
     if not tensors[0].is_cuda:
-        views = _shapes.once(lambda tensor: tensor.numpy(), tensors)
+        views = _shapes.once(lambda tensor: settled(tensor).numpy(), tensors)
         result = torch.as_tensor(_numpy.multiply_integers(views, None, options, rule))
         return result if out is None else out.copy_(result)
     if dtype not in _integers:
@@ -579,7 +579,7 @@ def multiply_otherwise(
     _expect_plain(tensors, dtype)
     if out is not None:
         _check_out(out, chain, tensors[0], dtype)
-    tensors = _shapes.once(lambda tensor: _settled(tensor.to(dtype)), tensors)
+    tensors = _shapes.once(lambda tensor: settled(tensor.to(dtype)), tensors)
     if tensors[0].is_cuda:
         return _direct(None, tensors, out, options, -1 - semiring)
     views = _shapes.once(lambda tensor: tensor.numpy(), tensors)
@@ -610,9 +610,12 @@ def as_array(tensor: torch.Tensor) -> torch.Tensor:
 
 def _of_integers(what: Any, tensors: List[Optional[torch.Tensor]], shapes: Any, out: Any) -> Any:
     """Running products of whole numbers in the host's memory, by NumPy's views of it."""
-    views = [None if tensor is None else tensor.numpy() for tensor in tensors]
-    result = _numpy.running(what, views, shapes, None if out is None else out.numpy())
-    return torch.from_numpy(result) if out is None else out
+    views = [None if tensor is None else settled(tensor).numpy() for tensor in tensors]
+    if out is None or out.is_neg():
+        result = torch.from_numpy(_numpy.running(what, views, shapes, None))
+        return result if out is None else out.copy_(result)
+    _numpy.running(what, views, shapes, out.numpy())
+    return out
 
 
 class _States(torch.autograd.Function):
@@ -732,7 +735,7 @@ def running(
 
 def _compute(what: Any, inputs: Sequence[Optional[torch.Tensor]], shapes: Any, out: Any) -> Any:
     """Without gradients, of tensors of one dtype that have memory."""
-    inputs = [None if x is None else _settled(x) for x in inputs]
+    inputs = [None if x is None else settled(x) for x in inputs]
     factors: Any = inputs[0]
     result = factors.new_empty(shapes.out) if out is None else out
     if result.is_cuda and result.numel() == 0:  # such tensors have no address

@@ -1045,6 +1045,33 @@ def test_zeros_without_memory(make, dtype, count):
     assert second is None or bool(second.isfinite().all())
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
+def test_what_is_lazy_on_every_way(dtype):
+    """Tensors that PyTorch has negated lazily, and zeros that it has without memory."""
+    ones = torch.ones(2, 3, 3, dtype=dtype)
+    for lazy in (torch._neg_view(ones.clone()), torch._efficientzerotensor((2, 3, 3), dtype=dtype)):
+        plain = lazy + torch.zeros_like(ones)
+        ways = [
+            lambda x: mmchain.scan(x),
+            lambda x: mmchain.recurrence(x, ones[0]),
+            lambda x: mmchain.Ranges(x).product(),
+            lambda x: mmchain.multi_dot([x, ones], semiring="max-plus"),
+            lambda x: mmchain.plan([x, ones]).execute([x, ones]),
+        ]
+        if dtype is torch.int64:
+            ways += [lambda x: mmchain.multi_dot([x, ones], mod=7), lambda x: mmchain.multi_dot([x, ones], checked=True)]
+        else:
+            ways += [
+                lambda x: mmchain.gradients([x, ones], x)[1][1],
+                lambda x: mmchain.multi_dot([x[0], mmchain.lower(ones[0])]),
+                lambda x: mmchain.multi_dot([ones[0].to_sparse_csr(), x[1]]),
+            ]
+        for way in ways:
+            assert torch.equal(way(lazy), way(plain))
+    out = torch._neg_view(torch.zeros_like(ones))
+    assert mmchain.scan(ones, out=out) is out and torch.equal(out, mmchain.scan(ones))
+
+
 @pytest.mark.parametrize("count", [5, 24])
 def test_gradients_of_gradients_of_one_at_many_places(make, count):
     """Each place has a gradient, and they are added up once."""
