@@ -60,6 +60,10 @@ char *cli_file_hint(const char *path, char text[CLI_HINT_SIZE]) {
   const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
   text[0] = '\0';
   if (access(path, F_OK) == 0 || strlen(path) >= sizeof folder) return text;
+  if (path[0] == '(' && strchr(path, ' ') != NULL) {
+    snprintf(text, CLI_HINT_SIZE, "; a group of factors ends with ')' or '):inv'");
+    return text;
+  }
   if (slash != NULL) snprintf(folder, sizeof folder, "%.*s", (int)(slash - path + 1), path);
   DIR *entries = opendir(folder);
   if (entries == NULL) return text;

@@ -95,6 +95,7 @@ check multiply_band_misspelt 2 multiply "T.npy:banded(1)" C.npy -o none.npy
 check multiply_not_square 2 multiply B.npy:inv L.npy -o none.npy
 check multiply_no_trait 2 multiply L.npy:triangular B.npy -o none.npy
 check multiply_group_op 2 multiply '(L.npy D.npy):T' B.npy -o none.npy
+check multiply_group_open 2 multiply '(L.npy D.npy' B.npy -o none.npy
 check multiply_group_empty 2 multiply '()' B.npy -o none.npy
 check multiply_inverse_on_ref 1 multiply L.npy:inv B.npy -o none.npy --on ref
 check multiply_inverse_energy 2 multiply L.npy:inv B.npy -o none.npy --for energy
