@@ -1498,7 +1498,8 @@ MMC_API mmc_status mmc_team_write(const mmc_team_plan *plan, const char *name,
 /* ---- files -------------------------------------------------------------------------------- */
 
 /* A matrix in a file. The ending of the file's name says the format (mmc_file_format_describe()
- * lists them): .npy, .npz, .safetensors, .h5, .hdf5, .mat, .mtx; without one of these it is .npy.
+ * lists them): .npy, .npz, .safetensors, .h5, .hdf5, .mat, .mtx, in capitals or not; without one of
+ * these it is .npy.
  * Files of some formats have members, arrays with names, which follow a colon: "w.npz:w1",
  * "d.h5:/layer/w".
  *

@@ -814,6 +814,8 @@ static void files(fixture *f) {
   assert_null(mmc_file_format(NULL, &length));
   IS_ZERO(length);
   assert_string_equal(mmc_file_format("a.npy", NULL), "npy");
+  assert_string_equal(mmc_file_format("A.NPZ:w.npy", &length), "npz");
+  assert_int_equal(length, 5);
   mmc_file_destroy(NULL);
   IS_ZERO(mmc_file_dtype(NULL));
   IS_ZERO(mmc_file_ndim(NULL));
