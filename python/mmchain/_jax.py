@@ -81,12 +81,21 @@ def _chain_jvp(number: int, primals: Any, tangents: Any) -> Any:
     return jax.jvp(_by_xla, primals, tangents)
 
 
+def _varies(array: Any) -> bool:
+    """Whether it is each device's own under shard_map, of which foreign functions would lose the axes."""
+    aval = getattr(array, "aval", None)
+    axes = getattr(getattr(aval, "mat", None), "varying", None)  # since JAX 0.10
+    return bool(axes or getattr(aval, "vma", None))
+
+
 def _number_of(arrays: List[Any], options: _shapes.Options) -> Optional[int]:
     """The options as a number for our function; None where the chain is not for it."""
     objective, device, precision = options
     if device not in (None, "cpu") or objective not in _objectives or precision not in _precisions:
         return None
     if not any(isinstance(array, jax.core.Tracer) for array in arrays) or not _is_registered():
+        return None
+    if any(map(_varies, arrays)):
         return None
     return 3 * _objectives.index(objective) + _precisions.index(precision)
 

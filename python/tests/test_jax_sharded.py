@@ -65,6 +65,20 @@ stack = jax.device_put(jnp.asarray(rng.standard_normal((4, 3, 8))), NamedShardin
 np.testing.assert_allclose(mmchain.multi_dot([stack, a]), np.asarray(stack) @ np.asarray(a))
 slope = jax.grad(lambda x: mmchain.multi_dot([x, v]).sum())(a)
 np.testing.assert_allclose(slope, np.broadcast_to(np.asarray(v), (8, 4)))
+
+# Under shard_map each device has its own, also where JAX looks after the axes along which they vary.
+if hasattr(jax, "shard_map"):
+    b, c = jnp.asarray(rng.standard_normal((4, 5))), jnp.asarray(rng.standard_normal((5, 3)))
+    wanted = np.linalg.multi_dot([np.asarray(x) for x in (a, b, c)])
+    for checks in (True, False):
+        def product(x):
+            return mmchain.multi_dot([x, b, c])
+
+        mapped = jax.shard_map(product, mesh=line, in_specs=P("x"), out_specs=P("x"), check_vma=checks)
+        for call in (mapped, jax.jit(mapped)):
+            np.testing.assert_allclose(call(a), wanted, rtol=1e-12)
+        slope = jax.jit(jax.grad(lambda x: mapped(x).sum()))(a)
+        np.testing.assert_allclose(slope, np.ones((8, 3)) @ np.asarray(b @ c).T, rtol=1e-12)
 """
 
 
