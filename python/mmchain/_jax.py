@@ -243,6 +243,10 @@ def _follow(what: Any, factors: Any, initial: Any, addend: Any) -> Any:
         return after, state if what.exclusive else after
 
     along = [None if x is None else jnp.moveaxis(x, -3, 0) for x in (factors, addend)]
+    if factors.shape[-3] and any(map(_varies, along)):
+        # States vary along the axes of all that they are made of, as the one that the loop begins with must.
+        after, _ = step(initial, [None if x is None else x[0] for x in along])
+        initial = jnp.where(False, jax.lax.stop_gradient(after), initial)
     _, states = jax.lax.scan(step, initial, tuple(along), reverse=what.reverse)
     return jnp.moveaxis(states, 0, -3)
 

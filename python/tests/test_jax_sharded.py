@@ -79,6 +79,18 @@ if hasattr(jax, "shard_map"):
             np.testing.assert_allclose(call(a), wanted, rtol=1e-12)
         slope = jax.jit(jax.grad(lambda x: mapped(x).sum()))(a)
         np.testing.assert_allclose(slope, np.ones((8, 3)) @ np.asarray(b @ c).T, rtol=1e-12)
+
+    steps, start, more = rng.random((4, 5, 3, 3)), jnp.ones(3), jnp.ones((5, 3))
+    for running in (
+        lambda x: mmchain.scan(x, exclusive=True),
+        lambda x: mmchain.recurrence(x, start),
+        lambda x: mmchain.recurrence(x, start, more, reverse=True),
+    ):
+        mapped = jax.shard_map(running, mesh=line, in_specs=P("x"), out_specs=P("x"))
+        np.testing.assert_allclose(mapped(jnp.asarray(steps)), running(jnp.asarray(steps)), rtol=1e-12)
+        slope = jax.grad(lambda x: mapped(x).sum())(jnp.asarray(steps))
+        want = jax.grad(lambda x: running(x).sum())(jnp.asarray(steps))
+        np.testing.assert_allclose(slope, want, rtol=1e-12)
 """
 
 
