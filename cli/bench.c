@@ -163,7 +163,7 @@ static void print_bench_json(cli_call *call, const cli_contest *b, const cli_sui
 static int check_chain(cli_call *call, const mmc_chain *chain) {
   const mmc_semiring semiring = mmc_chain_semiring(chain);
   const int64_t n = mmc_chain_length(chain);
-  if (n >= 2 && semiring == MMC_PLUS_TIMES) return CLI_DONE;
+  if (n >= 2 && cli_chain_is_timed(chain)) return CLI_DONE;
   char *text = cli_chain_text(chain);
   if (text == NULL) return cli_fail_memory(call, "the chain's text takes", 8 * (double)n);
   int result =

@@ -36,6 +36,10 @@ char *cli_chain_text(const mmc_chain *chain) {
   return NULL;
 }
 
+bool cli_chain_is_timed(const mmc_chain *chain) {
+  return mmc_chain_semiring(chain) == MMC_PLUS_TIMES || mmc_chain_dtype(chain) == MMC_BOOL;
+}
+
 /* ---- operands -------------------------------------------------------------------------------- */
 
 static void free_operands(operands *o, const mmc_chain *chain) {
@@ -302,21 +306,22 @@ int cli_contest_product(cli_call *call, const cli_contest *b, mmc_dtype dtype, i
   return result;
 }
 
-/* Measures the peak of a dtype once: the best of some squares. Large ones are left out on a device
- * that would take long for them. */
+/* Measures the peak of a dtype once: the best of some squares. Large ones are left out where they
+ * would take long, as the one before says: bool's are the slower the larger they are. */
 static int find_peak(cli_call *call, cli_contest *b, mmc_dtype dtype) {
   static const int sizes[] = {256, 1024, 4096, 8192};
   cli_peak *p = &b->peaks[dtype];
   if (p->n != 0) return CLI_DONE;
   cli_peak best = {0};
+  double last = 0;
   for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
     double flops = flops_each(dtype) * pow(sizes[s], 3), best_s = INFINITY;
-    if (s > 0 && flops / best.flops_per_s > peak_run_most_s) break;
+    if (s > 0 && flops / last > peak_run_most_s) break;
     const int64_t square[] = {sizes[s], sizes[s], sizes[s]};
     int result = cli_contest_product(call, b, dtype, 1, square, peak_search_s, &best_s);
     if (result != CLI_DONE) return result;
-    if (flops / best_s > best.flops_per_s)
-      best = (cli_peak){.flops_per_s = flops / best_s, .n = sizes[s]};
+    last = flops / best_s;
+    if (last > best.flops_per_s) best = (cli_peak){.flops_per_s = last, .n = sizes[s]};
   }
   *p = best;
   return CLI_DONE;

@@ -59,5 +59,7 @@ double cli_plan_flops(mmc_dtype dtype, const mmc_plan *plan);
 bool cli_plan_same(const mmc_plan *a, const mmc_plan *b);
 /* Returns the chain's text form, a string to free, or NULL when memory is short. */
 char *cli_chain_text(const mmc_chain *chain);
+/* Says whether plans for time are made of the chain: of sums and products, and of bool's. */
+bool cli_chain_is_timed(const mmc_chain *chain);
 
 #endif

@@ -143,7 +143,7 @@ static bool is_special(const mmc_chain *chain) {
 
 static int make_plans(cli_call *call, report *r) {
   const mmc_semiring semiring = mmc_chain_semiring(r->chain);
-  if (semiring != MMC_PLUS_TIMES)
+  if (!cli_chain_is_timed(r->chain))
     return cli_fail(call, CLI_BAD,
                     "CHAIN: expected sums and products, of which times are predicted, got %s; "
                     "mmchain plan --svg draws it",

@@ -328,6 +328,8 @@ check bench_one_factor 2 bench 10x30
 check bench_bad_chain 2 bench $clrs 10xx30
 check bench_bad_seconds 2 bench $clrs --seconds soon
 check bench_semiring 2 bench f32~max-plus:10x10x10
+run bench 10x10x10 --dtype bool --on ref --seconds 0 --json >said/bench_bool
+holds bench_bool grep -q '"bool:10x10x10".*"ours"' said/bench_bool
 check bench_second_wrong 2 bench 3x4x5 4x5 --seconds 0
 check bench_too_large 1 bench 3000000000x3000000000x5
 check bench_no_suite 2 bench --suite missing.txt

@@ -4,6 +4,7 @@ check report_page 0 report $clrs --on ref -o page.html
 holds report_page_whole sh -c 'head -1 page.html | grep -q "<!DOCTYPE html>" && tail -1 page.html | grep -q "</html>"'
 check report_files 0 report A.npy B.npy:T v.npy --on ref -o files.html --no-sync
 holds report_files_chain grep -q '<h1>f32:10x30x5x1:NTT</h1>' files.html
+check report_bool 0 report bool:10x20x30 --on ref -o bool.html
 check report_no_output 2 report $clrs
 check report_no_chain 2 report -o absent.html
 check report_one 2 report 10x30 -o absent.html
