@@ -612,6 +612,12 @@ static inline void mmci_copy_async_bytes(void *shared, const void *global) {
   mmci_emulation_copy_async(shared, global, bytes, bytes);
 }
 
+template <int bytes>
+static inline void mmci_copy_async_part(void *shared, const void *global, int count) {
+  if (count < 0 || count > bytes) mmci_emulation_stop("copy of more than there is room for");
+  mmci_emulation_copy_async(shared, global, bytes, (size_t)count);
+}
+
 static inline void mmci_copy_async_commit() {
   auto &copies = mmci_emulation().current->copies;
   if (copies.empty()) copies.emplace_back();

@@ -15,6 +15,8 @@
  *     MMCI_DYNAMIC_SHARED(name)            the block's dynamic shared memory, 16-byte aligned
  *     mmci_copy_async(shared, global)      cp.async of 16 bytes; then commit, then wait
  *     mmci_copy_async_bytes<n>(shared, global)   the same of 4 or 8 bytes
+ *     mmci_copy_async_part<n>(shared, global, count)   the same of 4, 8 or 16 bytes, of which only
+ *                                          the first so many are read, and zeros for the rest
  *     mmci_store(global, words)            16 bytes at once, which the compiler does not take apart
  *     mmci_tell(global, letter), mmci_hear(letter, global)
  *                                          writes and reads 16 bytes for blocks that run now, each
@@ -163,6 +165,20 @@ static __device__ __forceinline__ void mmci_copy_async_bytes(void *shared, const
   unsigned address = (unsigned)__cvta_generic_to_shared(shared);
   asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(global), "n"(bytes)
                : "memory");
+}
+
+template <int bytes>
+static __device__ __forceinline__ void mmci_copy_async_part(void *shared, const void *global,
+                                                            int count) {
+  unsigned address = (unsigned)__cvta_generic_to_shared(shared);
+  if constexpr (bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(global),
+                 "r"(count)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address), "l"(global),
+                 "n"(bytes), "r"(count)
+                 : "memory");
 }
 
 static __device__ __forceinline__ void mmci_copy_async_commit() {

@@ -10,53 +10,47 @@
  *
  * Layout any forms and leading dimensions; edges guarded
  * Launch blocks that stride over 128 x 128 tiles: of C, or of the rows that are left and all
- * columns, and then of all rows and the columns that are left; eight warps, 64 x 32 elements each
+ * columns, and then of all rows and the columns that are left; eight warps, 32 x 64 elements each
  * Traffic 2mkn flops for all of C; reads mk ceil(n/128) + kn ceil(m/128) elements
  * Idea a block finds the rows of its tile among all flags, in microseconds, so few rows that are
- *      left, wherever they are, are few tiles. */
+ *      left, wherever they are, are few tiles. Tiles of all of C are taken in groups of 8 rows of
+ *      tiles, so that operands stay in L2. */
 #ifndef MMCI_CUDA_EMULATED_REST_CUH
 #define MMCI_CUDA_EMULATED_REST_CUH
 
 #include "device/cuda/launch.cuh"
 
 #include "device/cuda/cuda_check.h"
-#include "device/cuda/tensor_f64.cuh"
+#include "device/cuda/tensor_f64_tile.cuh"
 #include "device/device.h"
 #include "device/whole/rows.h"
 
-template <class Left>
+template <class Left, bool A_ALONG, bool B_ALONG, bool VECTORS>
 struct mmci_rest {
   typedef typename Left::Element Element;
+  /* Measured to be fastest on an H200. */
+  enum { DEPTH = A_ALONG && !B_ALONG ? 16 : 32, STAGES = DEPTH == 16 ? 4 : 3 };
+  typedef mmci_f64_tile<Element, A_ALONG, B_ALONG, VECTORS, 2, 8, 4, 2, DEPTH, STAGES> Tile;
+  typedef mmci_f64_operand<Element> Operand;
   enum {
-    TILE = 128,
-    DEPTH = 64 / sizeof(Element),
-    THREADS = 256,
+    TILE = Tile::ROWS,
+    THREADS = Tile::THREADS,
     WARPS = THREADS / 32,
-    EACH = TILE * DEPTH / THREADS,       /* elements that a thread stages */
-    APART = TILE + 32 / sizeof(Element), /* lines of a tile, so that a warp's reads hit all banks */
-    WARP_ROWS = 64,
-    WARP_COLS = 32,
-    ROWS = 16, /* rows of a product of the tensor cores, 16 x 8 x 8 */
-    COLS = 8,
-    STEP = 8,
-    DOWN = WARP_ROWS / ROWS,
-    ACROSS = WARP_COLS / COLS,
+    GROUP = 8, /* rows of tiles */
   };
-  typedef Element Staged[DEPTH][APART];
-  typedef double Sums[DOWN][ACROSS][4];
+  static_assert((int)Tile::COLS == (int)TILE, "lists are of either");
 
   /* What a block shares. Lines are the rows of A or the columns of B that are left, -1 where a tile
    * has none. */
   struct Shared {
-    alignas(16) Staged a[2], b[2];
     int32_t lines[TILE], counts[WARPS];
   };
 
   Left left;
-  const Element *a, *b;
+  Operand a, b;
   Element *c;
-  int64_t m, k, n, lda, ldb, ldc;
-  bool a_across, b_across, accumulate;
+  int64_t ldc;
+  bool accumulate;
 
 #if __CUDA_ARCH__ >= 800 || defined(MMCI_EMULATE_CUDA)
 
@@ -83,43 +77,6 @@ struct mmci_rest {
     }
   }
 
-  /* Copies one element to shared memory, or 0 when it is not inside. */
-  static __device__ __forceinline__ void copy_one(Element *to, const Element *from, bool inside) {
-    if (inside)
-      mmci_copy_async_bytes<sizeof(Element)>(to, from);
-    else
-      *to = 0;
-  }
-
-  /* Loads TILE lines, from the first one on or, where they are gathered, those that are listed, and
-   * DEPTH k's from depth on, with zeros outside. Neighbouring threads read neighbouring elements,
-   * where lines follow each other. */
-  template <bool GATHERED>
-  static __device__ __forceinline__ void stage_tile(Staged &tile, const Element *x, int64_t ld,
-                                                    bool across, int64_t count, int64_t k,
-                                                    int64_t first, const int32_t *lines,
-                                                    int64_t depth) {
-    const int thread = (int)threadIdx.x;
-    const int line = across ? thread % TILE : thread / DEPTH,
-              d = across ? thread / TILE : thread % DEPTH;
-    const int lines_on = across ? 0 : THREADS / DEPTH, d_on = across ? THREADS / TILE : 0;
-    const Element *from =
-        x + (across ? (depth + d) * ld + first + line : (first + line) * ld + depth + d);
-    const int64_t lines_left = count - first, d_left = k - depth;
-#pragma unroll
-    for (int e = 0; e < EACH; e++) {
-      const int at = line + e * lines_on, deep = d + e * d_on;
-      if (GATHERED) {
-        const int64_t of = lines[at], there = depth + deep;
-        copy_one(&tile[deep][at], x + (across ? there * ld + of : of * ld + there),
-                 of >= 0 && deep < d_left);
-      } else {
-        copy_one(&tile[deep][at], from, at < lines_left && deep < d_left);
-        from += (lines_on + d_on) * ld;
-      }
-    }
-  }
-
   __device__ __forceinline__ float result(float before, double sum) const {
     return mmci_result_f32(before, accumulate, sum);
   }
@@ -127,67 +84,22 @@ struct mmci_rest {
     return mmci_result_f64(before, accumulate, sum);
   }
 
-  /* Adds a warp's part of the tiles' products; row and col are its thread's first in a and b. */
-  static __device__ __forceinline__ void add_products(Sums &sum, const Staged &a, const Staged &b,
-                                                      int row, int col) {
-#pragma unroll
-    for (int d = (int)threadIdx.x % (STEP / 2); d < DEPTH; d += STEP) {
-      double above[DOWN][2][2], right[ACROSS][2];
-#pragma unroll
-      for (int h = 0; h < 2; h++) {
-        const int at = d + h * (STEP / 2);
-#pragma unroll
-        for (int p = 0; p < DOWN; p++) {
-          above[p][h][0] = (double)a[at][row + p * ROWS];
-          above[p][h][1] = (double)a[at][row + p * ROWS + ROWS / 2];
-        }
-#pragma unroll
-        for (int q = 0; q < ACROSS; q++) right[q][h] = (double)b[at][col + q * COLS];
+  /* Multiplies a tile of rows and columns, either of which may be those that are listed. Columns
+   * that are left have no rows that are: those were written before. */
+  __device__ __forceinline__ void multiply(Element *stages, const Operand &x, int64_t row,
+                                           const Operand &y, int64_t col) const {
+    Tile tile;
+    tile.multiply(stages, x, row, y, col, 0, (int)((x.k + Tile::DEPTH - 1) / Tile::DEPTH));
+    tile.each([&](int down, int across, double first, double second) {
+      const int64_t i = x.listed != nullptr ? x.listed[down] : row + down;
+      if (i < 0 || i >= x.lines || (y.listed != nullptr && left.a_left(i))) return;
+      for (int e = 0; e < 2; e++) {
+        const int64_t j = y.listed != nullptr ? y.listed[across + e] : col + across + e;
+        if (j < 0 || j >= y.lines) continue;
+        Element *to = c + i * ldc + j;
+        *to = result(*to, e == 0 ? first : second);
       }
-#pragma unroll
-      for (int p = 0; p < DOWN; p++)
-#pragma unroll
-        for (int q = 0; q < ACROSS; q++) mmci_multiply_f64(sum[p][q], above[p], right[q]);
-    }
-  }
-
-  /* Multiplies a tile of rows and columns, either of which may be those that are left. Columns that
-   * are left have no rows that are: those were written before. */
-  template <bool ROWS_LEFT, bool COLS_LEFT>
-  __device__ __forceinline__ void multiply(Shared &s, int64_t row, int64_t col) const {
-    const int warp = (int)threadIdx.x / 32, group = (int)threadIdx.x % 32 / 4,
-              pair = (int)threadIdx.x % 4 * 2;
-    const int y = warp % (TILE / WARP_ROWS) * WARP_ROWS + group,
-              x = warp / (TILE / WARP_ROWS) * WARP_COLS;
-    auto stage = [&](int to, int64_t depth) {
-      stage_tile<ROWS_LEFT>(s.a[to], a, lda, a_across, m, k, row, s.lines, depth);
-      stage_tile<COLS_LEFT>(s.b[to], b, ldb, b_across, n, k, col, s.lines, depth);
-      mmci_copy_async_commit();
-    };
-    Sums sum = {};
-    __syncthreads(); /* the lines are there, and nobody reads the tile before */
-    stage(0, 0);
-    for (int64_t depth = 0; depth < k; depth += DEPTH) {
-      const int now = (int)(depth / DEPTH % 2);
-      mmci_copy_async_wait<0>();
-      __syncthreads();
-      stage(1 - now, depth + DEPTH);
-      add_products(sum, s.a[now], s.b[now], y, x + group);
-    }
-    mmci_copy_async_wait<0>();
-#pragma unroll
-    for (int p = 0; p < DOWN; p++)
-#pragma unroll
-      for (int q = 0; q < ACROSS; q++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-          const int down = y + p * ROWS + e / 2 * (ROWS / 2), right = x + q * COLS + pair + e % 2;
-          const int64_t i = ROWS_LEFT ? s.lines[down] : row + down,
-                        j = COLS_LEFT ? s.lines[right] : col + right;
-          if (i < 0 || i >= m || j < 0 || j >= n || (COLS_LEFT && left.a_left(i))) continue;
-          Element *to = c + i * ldc + j;
-          *to = result(*to, sum[p][q][e]);
-        }
+    });
     __syncthreads(); /* nobody reads the lines before others are listed */
   }
 
@@ -195,66 +107,89 @@ struct mmci_rest {
     return (lines + TILE - 1) / TILE;
   }
 
-  __device__ __forceinline__ void work_on_all(Shared &s) const {
-    const int64_t across = tiles_of(n), tiles = tiles_of(m) * across;
-    for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x)
-      multiply<false, false>(s, tile / across * TILE, tile % across * TILE);
-  }
-
-  __device__ __forceinline__ void work(Shared &s) const {
-    const int64_t rows = left.rows(), cols = left.cols(), across = tiles_of(n),
-                  wide = tiles_of(cols), first = tiles_of(rows) * across,
-                  tiles = first + tiles_of(m) * wide;
+  __device__ __forceinline__ void work(Element *stages, Shared &s) const {
+    const bool all = left.all(a.lines, b.lines);
+    const int64_t across = tiles_of(b.lines), wide = all ? 0 : tiles_of(left.cols()),
+                  down = tiles_of(all ? a.lines : left.rows()), first = down * across,
+                  tiles = first + tiles_of(a.lines) * wide;
     for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+      Operand x = a, y = b;
+      int64_t row = 0, col = 0;
       if (tile < first) {
-        gather(s, tile / across * TILE, m, [&](int64_t row) { return left.a_left(row); });
-        multiply<true, false>(s, 0, tile % across * TILE);
+        const int64_t group = tile / (GROUP * across) * GROUP, rest = tile - group * across,
+                      left_down = down - group,
+                      high = left_down < GROUP ? left_down : (int64_t)GROUP;
+        row = (group + rest % high) * TILE;
+        col = rest / high * TILE;
+        if (!all) {
+          gather(s, row, a.lines, [&](int64_t line) { return left.a_left(line); });
+          x.listed = s.lines;
+        }
       } else {
         const int64_t at = tile - first;
-        gather(s, at % wide * TILE, n, [&](int64_t col) { return left.b_left(col); });
-        multiply<false, true>(s, at / wide * TILE, 0);
+        gather(s, at % wide * TILE, b.lines, [&](int64_t line) { return left.b_left(line); });
+        y.listed = s.lines;
+        row = at / wide * TILE;
       }
+      multiply(stages, x, row, y, col);
     }
   }
 
 #endif
 };
 
-template <class Left>
-__global__ void __launch_bounds__(mmci_rest<Left>::THREADS)
-    mmci_rest_kernel(const __grid_constant__ mmci_rest<Left> rest) {
+template <class Rest>
+__global__ void __launch_bounds__(Rest::THREADS)
+    mmci_rest_kernel(const __grid_constant__ Rest rest) {
 #if __CUDA_ARCH__ >= 800 || defined(MMCI_EMULATE_CUDA)
-  __shared__ typename mmci_rest<Left>::Shared shared;
-  if (rest.left.all(rest.m, rest.n))
-    rest.work_on_all(shared);
-  else
-    rest.work(shared);
+  MMCI_DYNAMIC_SHARED(stages);
+  __shared__ typename Rest::Shared shared;
+  rest.work(reinterpret_cast<typename Rest::Element *>(stages), shared);
 #endif
+}
+
+template <class Rest, class Left>
+static mmc_status mmci_rest_launch_as(cudaStream_t stream, const Left &left, const mmci_gemm *g,
+                                      int multiprocessors, const void *a, const void *b, void *c,
+                                      mmci_error *error) {
+  typedef typename Left::Element Element;
+  const Rest rest = {left,
+                     {static_cast<const Element *>(a), g->a.ld, g->m, g->k, NULL},
+                     {static_cast<const Element *>(b), g->b.ld, g->n, g->k, NULL},
+                     static_cast<Element *>(c),
+                     g->ldc,
+                     g->accumulate};
+  const int64_t tile = Rest::TILE, most = multiprocessors;
+  const int64_t tiles = (g->m + tile - 1) / tile * ((g->n + tile - 1) / tile);
+  const int bytes = Rest::Tile::SHARED_BYTES;
+  auto *kernel = mmci_rest_kernel<Rest>;
+  MMCI_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  MMCI_CUDA_TRY(mmci_launch(kernel, dim3((unsigned)(tiles < most ? tiles : most)),
+                            dim3(Rest::THREADS), (size_t)bytes, stream, rest));
+  return MMC_OK;
+}
+
+template <bool VECTORS, class Left>
+static mmc_status mmci_rest_launch_by(cudaStream_t stream, const Left &left, const mmci_gemm *g,
+                                      int multiprocessors, const void *a, const void *b, void *c,
+                                      mmci_error *error) {
+  auto *launch =
+      g->a.trans ? (g->b.trans ? mmci_rest_launch_as<mmci_rest<Left, false, true, VECTORS>, Left>
+                               : mmci_rest_launch_as<mmci_rest<Left, false, false, VECTORS>, Left>)
+                 : (g->b.trans ? mmci_rest_launch_as<mmci_rest<Left, true, true, VECTORS>, Left>
+                               : mmci_rest_launch_as<mmci_rest<Left, true, false, VECTORS>, Left>);
+  return launch(stream, left, g, multiprocessors, a, b, c, error);
 }
 
 template <class Left>
 static mmc_status mmci_rest_launch(cudaStream_t stream, const Left &left, const mmci_gemm *g,
                                    int multiprocessors, const void *a, const void *b, void *c,
                                    mmci_error *error) {
-  typedef typename Left::Element Element;
-  const mmci_rest<Left> rest = {left,
-                                static_cast<const Element *>(a),
-                                static_cast<const Element *>(b),
-                                static_cast<Element *>(c),
-                                g->m,
-                                g->k,
-                                g->n,
-                                g->a.ld,
-                                g->b.ld,
-                                g->ldc,
-                                g->a.trans,
-                                !g->b.trans,
-                                g->accumulate};
-  const int64_t tile = mmci_rest<Left>::TILE, most = multiprocessors;
-  const int64_t tiles = (g->m + tile - 1) / tile * ((g->n + tile - 1) / tile);
-  MMCI_CUDA_TRY(mmci_launch(mmci_rest_kernel<Left>, dim3((unsigned)(tiles < most ? tiles : most)),
-                            dim3(mmci_rest<Left>::THREADS), 0, stream, rest));
-  return MMC_OK;
+  typedef const typename Left::Element *Elements;
+  const bool vectors = mmci_f64_has_vectors(static_cast<Elements>(a), g->a.ld) &&
+                       mmci_f64_has_vectors(static_cast<Elements>(b), g->b.ld);
+  auto *launch = vectors ? mmci_rest_launch_by<true, Left> : mmci_rest_launch_by<false, Left>;
+  return launch(stream, left, g, multiprocessors, a, b, c, error);
 }
 
 #endif

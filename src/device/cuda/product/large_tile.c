@@ -62,10 +62,13 @@ const char *mmci_large_tile_name(mmc_dtype dtype, int shape) {
 static const mmci_large_tile_kernel *find_kernel(const struct cudaDeviceProp *device,
                                                  mmc_dtype dtype, int shape) {
   if (shape < 0 || shape >= mmci_large_tile_shapes(dtype) || device->major < 8) return NULL;
-  const mmci_large_tile_kernel *kernel = dtype == MMC_F64 ? &mmci_large_tile_f64_async[shape]
-                                         : device->major == WITH_TMA
-                                             ? &mmci_large_tile_f32_tma[shape]
-                                             : &mmci_large_tile_f32_async[shape];
+  const bool deep = device->major >= WITH_TMA && (size_t)mmci_large_tile_f64_deep[0].shared_bytes <=
+                                                     device->sharedMemPerBlockOptin;
+  const mmci_large_tile_kernel *kernel =
+      dtype == MMC_F64            ? (deep ? mmci_large_tile_f64_deep : mmci_large_tile_f64_async)
+      : device->major == WITH_TMA ? mmci_large_tile_f32_tma
+                                  : mmci_large_tile_f32_async;
+  kernel += shape;
   if (kernel->function == NULL || (size_t)kernel->shared_bytes > device->sharedMemPerBlockOptin)
     return NULL;
   return kernel;

@@ -1,5 +1,5 @@
-/* large_tile_async.cu: C = A B by large tiles for any chip since sm_80: FP32, and FP64 on the
- * tensor cores, whose arithmetic of doubles is the native one.
+/* large_tile_async.cu: C = A B by large tiles in FP32 for any chip since sm_80, and the sum of what
+ * blocks share, in FP32 and FP64.
  *
  * Layout   A as k lines of m elements, B as k lines of n, at multiples of 16 bytes; C row-major,
  *          any ldc; zeros past the edges
@@ -9,74 +9,6 @@
 
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/launch.cuh"
-#include "device/cuda/tensor_f64.cuh"
-
-/* ---- the FP64 tile of a warp ------------------------------------------------------------------
- */
-
-/* Holds 16 GM x 8 GN elements. */
-template <int GM, int GN>
-struct LargeTileF64 {
-  typedef double Element;
-  enum {
-    PAD = 4, /* elements between lines, so that four lines of four lie in different banks */
-    ROWS = 16 * GM,
-    COLS = 8 * GN,
-    STAGED_BYTES = 0
-  };
-  double sum[GM][GN][4];
-
-  static __device__ __forceinline__ int row_of_lane(int lane) { return lane / 4; }
-  static __device__ __forceinline__ int col_of_lane(int lane) { return lane % 4 * 2; }
-  __device__ __forceinline__ void clear() {
-#pragma unroll
-    for (int i = 0; i < GM * GN * 4; i++) (&sum[0][0][0])[i] = 0;
-  }
-  template <int DEPTH, int, int A_STRIDE, int B_STRIDE>
-  __device__ __forceinline__ void step(const double *a_lines, const double *b_lines) {
-    /* Both point where the lane's first element of C would be; operands lie differently on
-     * lanes. */
-    const int lane = (int)threadIdx.x % 32;
-    a_lines += lane % 4 * A_STRIDE;
-    b_lines += lane % 4 * B_STRIDE + lane / 4 - col_of_lane(lane);
-#pragma unroll
-    for (int k = 0; k < DEPTH; k += 8) {
-      double a[GM][2][2], b[GN][2];
-#pragma unroll
-      for (int q = 0; q < 2; q++) {
-#pragma unroll
-        for (int g = 0; g < 2 * GM; g++)
-          a[g / 2][q][g % 2] = a_lines[(k + 4 * q) * A_STRIDE + 8 * g];
-#pragma unroll
-        for (int g = 0; g < GN; g++) b[g][q] = b_lines[(k + 4 * q) * B_STRIDE + 8 * g];
-      }
-#pragma unroll
-      for (int i = 0; i < GM; i++)
-#pragma unroll
-        for (int j = 0; j < GN; j++) mmci_multiply_f64(sum[i][j], a[i], b[j]);
-    }
-  }
-  __device__ __forceinline__ void leave(double *c, int64_t ldc, int64_t rows, int64_t cols,
-                                        bool vectors, bool add, unsigned, int) {
-#pragma unroll
-    for (int i = 0; i < 2 * GM; i++) {
-      if (8 * i >= rows) continue;
-      double *line = c + 8 * i * ldc;
-#pragma unroll
-      for (int j = 0; j < GN; j++) {
-        const double x = sum[i / 2][j][i % 2 * 2], y = sum[i / 2][j][i % 2 * 2 + 1];
-        double *to = line + 8 * j;
-        if (vectors && 8 * j + 1 < cols) {
-          double2 was = add ? *reinterpret_cast<double2 *>(to) : make_double2(0, 0);
-          *reinterpret_cast<double2 *>(to) = make_double2(x + was.x, y + was.y);
-        } else {
-          if (8 * j < cols) to[0] = x + (add ? to[0] : 0);
-          if (8 * j + 1 < cols) to[1] = y + (add ? to[1] : 0);
-        }
-      }
-    }
-  }
-};
 
 /* ---- the kernel
  * ---------------------------------------------------------------------------------- */
@@ -237,7 +169,7 @@ extern "C" mmc_status mmci_large_tile_reduce(cudaStream_t stream, mmc_dtype dtyp
   return MMC_OK;
 }
 
-/* ---- the tables
+/* ---- the table
  * ---------------------------------------------------------------------------------- */
 
 template <typename S>
@@ -262,9 +194,4 @@ const mmci_large_tile_kernel mmci_large_tile_f32_async[] = {
     {},
     {},
     {},
-};
-
-const mmci_large_tile_kernel mmci_large_tile_f64_async[] = {
-    kernel_of<Shape<LargeTileF64<2, 8>, 4, 2, 16, 3, 1>>(),
-    kernel_of<Shape<LargeTileF64<2, 4>, 4, 2, 16, 3, 2>>(),
 };

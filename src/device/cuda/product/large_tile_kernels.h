@@ -56,9 +56,9 @@ extern "C" {
 #endif
 
 /* Listed in the order of the shapes of large_tile.h; a function of NULL means that there is no such
- * kernel. */
+ * kernel. The deep ones need the shared memory of sm_90. */
 extern const mmci_large_tile_kernel mmci_large_tile_f32_tma[], mmci_large_tile_f32_async[],
-    mmci_large_tile_f64_async[];
+    mmci_large_tile_f64_deep[], mmci_large_tile_f64_async[];
 
 /* Adds to C what the sharers of its tiles have left in their slots. */
 mmc_status mmci_large_tile_reduce(cudaStream_t stream, mmc_dtype dtype,
