@@ -303,8 +303,8 @@ bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
 const char *mmci_cuda_variant_name(mmc_dtype dtype, int variant) {
   const int tile = tile_of_variant(variant), slice = variant - FIRST_SLICED_K;
   if (variant < FIRST_LARGE_TILE) return VARIANT_NAMES[variant - 1];
-  if (tile >= 0)
-    return tile < mmci_large_tile_shapes(dtype) ? mmci_large_tile_name(dtype, tile) : "";
+  if (tile >= 0 && tile < mmci_large_tile_shapes(dtype)) return mmci_large_tile_name(dtype, tile);
+  if (tile >= 0) return variant < FIRST_SLICED_K ? "" : NULL;
   return slice < mmci_sliced_k_shapes(dtype) ? mmci_sliced_k_name(slice) : NULL;
 }
 
