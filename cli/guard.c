@@ -121,15 +121,17 @@ static bool is_store(const char *path) {
 static bool is_of_store(const char *path, const identity *file) {
   static const char *const endings[] = {"-wal", "-shm", "-journal"};
   if (file->base == NULL && is_store(path)) return true;
-  const size_t length = strlen(path);
+  char *target = cli_file_target(path);
+  const size_t length = target != NULL ? strlen(target) : 0;
   bool found = false;
-  for (size_t e = 0; e < sizeof endings / sizeof endings[0] && !found; e++) {
+  for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++) {
     const size_t ending = strlen(endings[e]);
-    if (length <= ending || strcmp(path + length - ending, endings[e]) != 0) continue;
-    char *stem = strndup(path, length - ending);
-    found = stem != NULL && is_store(stem);
-    free(stem);
+    if (length <= ending || strcmp(target + length - ending, endings[e]) != 0) continue;
+    target[length - ending] = '\0';
+    found = is_store(target);
+    break;
   }
+  free(target);
   return found;
 }
 

@@ -52,6 +52,8 @@ check wisdom_export_onto_log 2 wisdom export -o cache/one.db-wal
 wisdom "" # a store is one, whichever is in use
 check wisdom_plan_onto_store 2 plan 10x20x30 --on ref --svg link.db
 check wisdom_order_onto_log 2 order 10x20x30 -o cache/one.db-journal
+ln -s cache/one.db-wal log.db
+check wisdom_plan_onto_link 2 plan 10x20x30 --on ref --svg log.db
 wisdom "$work/cache/one.db"
 run wisdom export >kept.txt
 holds wisdom_store_kept cmp kept.txt wisdom.txt
