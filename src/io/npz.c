@@ -463,19 +463,29 @@ enum { INDICES, INDPTR, FORMAT, SHAPE, DATA, SPARSE_MEMBERS };
 static const char *const sparse_members[SPARSE_MEMBERS] = {"indices", "indptr", "format", "shape",
                                                            "data"};
 
+/* Which members were found, as bits, and whether one says where elements lie, in any format. */
+typedef struct members {
+  unsigned found;
+  bool places;
+} members;
+
 static bool note_member(void *user, const char *member) {
-  unsigned *found = user;
+  static const char *const places[] = {"indices", "indptr", "row", "col", "coords", "offsets"};
+  members *all = user;
   for (int m = 0; m < SPARSE_MEMBERS; m++)
-    if (strcmp(member, sparse_members[m]) == 0) *found |= 1U << m;
+    if (strcmp(member, sparse_members[m]) == 0) all->found |= 1U << m;
+  for (size_t p = 0; p < sizeof places / sizeof places[0]; p++)
+    all->places = all->places || strcmp(member, places[p]) == 0;
   return true;
 }
 
-/* All of SciPy's formats have these members; open_sparse() says which formats work. */
+/* All of SciPy's formats have these members, and some that say where elements lie; open_sparse()
+ * says which formats work. */
 static mmc_status is_sparse(const char *path, mmci_error *error) {
   const unsigned wanted = 1U << FORMAT | 1U << SHAPE | 1U << DATA;
-  unsigned found = 0;
-  mmc_status status = list(path, note_member, &found, error);
-  if (status != MMC_OK || (found & wanted) == wanted) return status;
+  members all = {0};
+  mmc_status status = list(path, note_member, &all, error);
+  if (status != MMC_OK || ((all.found & wanted) == wanted && all.places)) return status;
   return MMC_E_ARG;
 }
 

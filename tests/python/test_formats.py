@@ -713,6 +713,8 @@ def test_sparse_refused():
     # As SciPy writes it, without indptr.
     bad("SciPy's format coo: csr and csc work", format=np.array(b"coo"), indptr=None, indices=None,
         row=np.array([0, 0, 1]), col=np.array([1, 2, 0]))
+    np.savez("s.npz", format=a, shape=a, data=a)  # which are arrays, and no sparse matrix
+    refused("s.npz", "it holds format, shape, data: say which, as in s.npz:format")
     bad("SciPy's format bsr-and: csr", format=np.array(b"bsr-and-more")[()])
     bad("SciPy's format : csr", format=np.array(b""))
     for name in ("indices", "indptr", "shape"):
