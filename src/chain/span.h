@@ -27,8 +27,9 @@ static inline mmci_span mmci_span_of_matrix(mmc_dtype dtype, const mmc_matrix *x
   return mmci_span_of(x->data, ((lines - 1) * ld + length) * mmc_dtype_size(dtype));
 }
 
+/* Says whether two have a byte in common, of which those without bytes have none. */
 static inline bool mmci_spans_meet(mmci_span x, mmci_span y) {
-  return x.start < y.end && y.start < x.end;
+  return x.start < y.end && y.start < x.end && x.start < x.end && y.start < y.end;
 }
 
 #endif

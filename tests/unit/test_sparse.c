@@ -793,6 +793,14 @@ static void tells_what_is_wrong(void **state) {
   assert_int_equal(mmc_sparse_chain_execute(chain, factors, &result, NULL), MMC_OK);
   assert_true(room[2] == 1 && room[3] == 2 && room[4] == 6 && room[5] == 8);
   mmc_sparse_chain_destroy(chain);
+  /* What has no elements lies on nothing. */
+  const int32_t zeros[3] = {0};
+  const mmc_csr nothing = {2, 2, 4, zeros, room + 3, room + 3};
+  factors[0].csr = &nothing;
+  assert_int_equal(CREATE(2), MMC_OK);
+  assert_int_equal(mmc_sparse_chain_execute(chain, factors, &result, NULL), MMC_OK);
+  assert_true(room[2] == 0 && room[3] == 0 && room[4] == 0 && room[5] == 0);
+  mmc_sparse_chain_destroy(chain);
   FAILS(mmc_sparse_open(context, "there_is_no_such_file.mtx", &sparse), MMC_E_ARG, "no sparse");
   FAILS(mmc_sparse_write(context, "x.npy", MMC_F64, &good), MMC_E_ARG, ".npz or .mtx");
   FAILS(mmc_sparse_write(context, "x.mtx", MMC_I32, &good), MMC_E_ARG, "dtype");
