@@ -55,7 +55,9 @@ def _readable(array: np.ndarray, first: bool) -> np.ndarray:
 def _are_mixed_integers(arrays: List[Any]) -> bool:
     """Whether it matters which are multiplied first: NumPy promotes pair by pair, and integers of a
     pair may overflow. The order of their bytes does not matter."""
-    dtypes = {array.dtype.newbyteorder("=") for array in arrays}
+    dtypes = {array.dtype for array in arrays}
+    if len(dtypes) > 1:
+        dtypes = {dtype.newbyteorder("=") for dtype in dtypes}
     return len(dtypes) > 1 and any(dtype.kind in "biu" for dtype in dtypes)
 
 

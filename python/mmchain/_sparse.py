@@ -64,7 +64,8 @@ def _alone(item: Any) -> Any:
 
 def _readable(array: Any, dtype: Any = None) -> np.ndarray:
     """The array in one piece of memory that is aligned, as the extension reads it."""
-    return np.require(array, dtype, "CA")
+    array = np.ascontiguousarray(array, dtype)
+    return array if array.flags.aligned else array.copy()
 
 
 def _turned(words: Tuple[str, ...]) -> Tuple[str, ...]:
