@@ -270,17 +270,20 @@ def _multiply_integers(chain: _Chain, arrays: Any, out: Any, objective: str, dev
     if out is not None and not chain.dense:
         raise ValueError("out: expected none where all factors are sparse")
     text = _call(chain, objective, device, None, True)
-    # Of vectors and of other formats than CSR SciPy's products have other shapes, and some cannot be had.
+    # Of vectors and of other formats than CSR and CSC SciPy's products have other shapes, and some cannot
+    # be had. Its products are in no order, and what turns those of CSC to CSR takes less than sorting.
+    if not chain.dense:
+        factors = [array.tocsc() for array in chain.given]
+        return _by_scipy(_order_of(text), factors).tocsr()
     factors = [array.tocsr() if _is_scipy(array) else array for array in chain.given]
     factors[0] = factors[0] if chain.row else factors[0].reshape((1, -1))
     factors[-1] = factors[-1] if chain.column else factors[-1].reshape((-1, 1))
-    result = _by_scipy(next(line for line in text.splitlines() if line.startswith("order ")), factors)
-    if not chain.dense:
-        result = result.copy() if len(factors) == 1 else result
-        result.sort_indices()
-        return result
-    result = _squeezed(chain, result)
+    result = _squeezed(chain, _by_scipy(_order_of(text), factors))
     return result if out is None else _filled(out, result)
+
+
+def _order_of(text: str) -> str:
+    return next(line for line in text.splitlines() if line.startswith("order "))
 
 
 def _by_scipy(order: str, factors: Sequence[Any]) -> Any:
