@@ -1164,10 +1164,11 @@ typedef struct mmc_sparse_options {
 /* CONSTRUCTOR. Plans the product of 1 to 64 factors, of f32, f64, c64 or c128. The nonzeros of
  * every product are estimated by the paths through its factors, counted from both ends in one
  * passage over those of a factor for every sub-chain, and all orders are weighed; with "time" also
- * whether a product is held sparse or dense. A dense factor of which MMC_INVERSE is said is solved
- * with, by what else is said of it, or its inverse is formed where that is cheaper. The context
- * must outlive it; factors and traits are not kept. Returns: E_ARG (the message names the factor),
- * E_NOMEM, E_UNSUPPORTED. */
+ * whether a product is held sparse or dense, and where a dense factor at an end has the fewest
+ * lines of all, the order from there is taken at once if it takes less time than this. A dense
+ * factor of which MMC_INVERSE is said is solved with, by what else is said of it, or its inverse is
+ * formed where that is cheaper. The context must outlive it; factors and traits are not kept.
+ * Returns: E_ARG (the message names the factor), E_NOMEM, E_UNSUPPORTED. */
 MMC_API mmc_status mmc_sparse_chain_create(mmc_context *context, mmc_dtype dtype, int64_t n,
                                            const mmc_sparse_factor *factors,
                                            const mmc_sparse_options *options,

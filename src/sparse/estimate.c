@@ -248,20 +248,23 @@ typedef struct sampling {
 } sampling;
 
 /* Counts the paths from every row to the end of the chain, and from its beginning to every column.
- * Returns how many there are from one end to any factor: the chain takes no more multiplications.
- */
+ * Returns how many multiplications the chain takes at most, from one of its ends: those of an
+ * element are the paths behind it, and no more than what lies at the end has lines. */
 static double count_paths(sampling *s) {
   const int32_t n = s->n;
   const mmci_sparse_shape *f = s->factors;
   double **rows = s->x->rows, **cols = s->x->cols, from_left = 0, from_right = 0;
+  const double first = (double)f[0].rows, last = (double)f[n - 1].cols;
   for (int32_t i = 0; i < n; i++) factor_lines(&f[i], rows[i * n + i], cols[i * n + i]);
   for (int32_t i = n - 2; i >= 0; i--) {
     paths_from_rows(&f[i], rows[(i + 1) * n + n - 1], rows[i * n + n - 1]);
-    for (int64_t r = 0; r < f[i].rows; r++) from_right += rows[i * n + n - 1][r];
+    const double *behind = rows[i * n + n - 1], *own = rows[i * n + i];
+    for (int64_t r = 0; r < f[i].rows; r++) from_right += fmin(behind[r], own[r] * last);
   }
   for (int32_t j = 1; j < n; j++) {
     paths_to_columns(&f[j], cols[j - 1], cols[j]);
-    for (int64_t c = 0; c < f[j].cols; c++) from_left += cols[j][c];
+    const double *before = cols[j], *own = cols[j * n + j];
+    for (int64_t c = 0; c < f[j].cols; c++) from_left += fmin(before[c], own[c] * first);
   }
   return fmin(from_left, from_right);
 }
@@ -349,15 +352,29 @@ static void estimate(void *user, int worker, int64_t direction) {
       count_rows_to(s, i);
 }
 
-static void make(sampling *s) {
-  double nonzeros = 1;
-  for (int32_t i = 0; i < s->n; i++)
-    if (s->factors[i].csr != NULL) nonzeros += (double)mmci_csr_nonzeros(s->factors[i].csr);
-  /* What a sample takes grows with its lines, and so does what it saves with the multiplications.
-   */
-  const double passes = sqrt(count_paths(s) / (1.5 * nonzeros));
+/* Returns how often lines are passed through the factors. What a sample takes grows with its lines,
+ * and so does what it saves with the multiplications. */
+static int passes_for(double multiplications, double nonzeros) {
+  const double passes = sqrt(multiplications / (1.5 * nonzeros));
   const int most = PIECES / AT_ONCE;
-  const int pieces = AT_ONCE * (passes < 1 ? 1 : passes < most ? (int)passes : most);
+  return passes < 1 ? 1 : passes < most ? (int)passes : most;
+}
+
+static double nonzeros_of(int32_t n, const mmci_sparse_shape *factors) {
+  double nonzeros = 1;
+  for (int32_t i = 0; i < n; i++)
+    if (factors[i].csr != NULL) nonzeros += (double)mmci_csr_nonzeros(factors[i].csr);
+  return nonzeros;
+}
+
+double mmci_sparse_estimate_s(int32_t n, const mmci_sparse_shape *factors, double multiplications) {
+  const double nonzeros = nonzeros_of(n, factors);
+  return 2e-9 * n * nonzeros * passes_for(multiplications, nonzeros);
+}
+
+static void make(sampling *s) {
+  const double nonzeros = nonzeros_of(s->n, s->factors);
+  const int pieces = AT_ONCE * passes_for(count_paths(s), nonzeros);
   draw_all(s, pieces);
   mmci_sparse_share(mmci_sparse_threads(nonzeros * s->n * pieces / AT_ONCE), 2, estimate, s);
 }

@@ -49,7 +49,8 @@ static double seconds_of(const mmci_sparse_prices *p, mmci_sparse_kernel kernel,
     case MMCI_CSR_CSR_DENSE:
       return p->launch_s + ns * 0.7 * count + pass_s(p, 2 * result);
     case MMCI_CSR_DENSE:
-      return p->launch_s + ns * (0.25 * count + 1.5 * x->left_nonzeros) + pass_s(p, 2 * result);
+      return p->launch_s + pass_s(p, 2 * result) +
+             ns * (x->n > 1 ? 0.25 * count + 1.5 * x->left_nonzeros : 1.0 * count);
     case MMCI_DENSE_CSR:
       return p->launch_s + ns * 0.5 * count + pass_s(p, 2 * result);
     default:
@@ -274,10 +275,76 @@ static mmc_status solve(table *t, mmci_sparse_order *out, mmci_error *error) {
   return MMC_OK;
 }
 
+/* ---- an order that is not looked for --------------------------------------------------------- */
+
+/* Lists the steps from one end, whose products are all dense. */
+static void list_from(int32_t n, const mmci_sparse_shape *factors, const mmci_sparse_prices *prices,
+                      bool right, mmci_sparse_order *out) {
+  const int64_t lines = right ? factors[n - 1].cols : factors[0].rows;
+  for (int32_t s = 0; s < n - 1; s++) {
+    const int32_t i = right ? n - 2 - s : s + 1, before = s > 0 ? n + s - 1 : right ? n - 1 : 0;
+    const mmci_sparse_shape *f = &factors[i];
+    const bool dense = f->csr == NULL;
+    mmci_sparse_step step = {.m = right ? f->rows : lines,
+                             .k = right ? f->cols : f->rows,
+                             .n = right ? lines : f->cols,
+                             .left = right ? i : before,
+                             .right = right ? before : i,
+                             .first = right ? i : 0,
+                             .last = right ? n - 1 : i,
+                             .kernel = dense   ? MMCI_DENSE_DENSE
+                                       : right ? MMCI_CSR_DENSE
+                                               : MMCI_DENSE_CSR};
+    step.nonzeros = (double)step.m * (double)step.n;
+    const double own =
+        dense ? (double)f->rows * (double)f->cols : (double)mmci_csr_nonzeros(f->csr);
+    const product x = {.m = (double)step.m,
+                       .k = (double)step.k,
+                       .n = (double)step.n,
+                       .left_nonzeros = own,
+                       .right_nonzeros = own,
+                       .nonzeros = step.nonzeros};
+    step.cost = (mmci_sparse_cost){count_of(step.kernel, &x), seconds_of(prices, step.kernel, &x)};
+    out->cost = add(out->cost, step.cost);
+    out->steps[out->count++] = step;
+  }
+}
+
+/* Takes the order from an end that has the fewest lines, where that is surely worth no look at
+ * others; *out has no steps where it is not. Every factor is then read once for each line, which is
+ * the least unless some products hardly have nonzeros. */
+static mmc_status take_at_once(int32_t n, const mmci_sparse_shape *factors,
+                               const mmci_sparse_prices *prices, mmci_sparse_request request,
+                               mmci_sparse_order *out, mmci_error *error) {
+  int64_t least = factors[0].rows;
+  bool inverts = false;
+  for (int32_t i = 0; i < n; i++) {
+    if (factors[i].cols < least) least = factors[i].cols;
+    inverts = inverts || factors[i].inverse.solver != MMCI_STRUCTURE_GEMM;
+  }
+  const bool right = factors[n - 1].csr == NULL && factors[n - 1].cols == least,
+             left = factors[0].csr == NULL && factors[0].rows == least;
+  *out = (mmci_sparse_order){0};
+  if (n < 2 || inverts || !request.by_time || request.left_to_right ||
+      request.result != MMCI_DENSE || (!right && !left))
+    return MMC_OK;
+  mmci_sparse_order order = {.steps = mmci_alloc_array((size_t)n, sizeof *order.steps),
+                             .is_at_once = true};
+  if (order.steps == NULL) return mmci_fail_nomem(error, (size_t)n * sizeof *order.steps);
+  list_from(n, factors, prices, right, &order);
+  if (order.cost.seconds < mmci_sparse_estimate_s(n, factors, order.cost.multiplications))
+    *out = order;
+  else
+    free(order.steps);
+  return MMC_OK;
+}
+
 mmc_status mmci_sparse_order_create(int32_t n, const mmci_sparse_shape *factors,
                                     const mmci_sparse_prices *prices, mmci_sparse_request request,
                                     mmci_sparse_order *out, mmci_error *error) {
   const size_t pairs = (size_t)n * (size_t)n;
+  mmc_status found = take_at_once(n, factors, prices, request, out, error);
+  if (found != MMC_OK || out->count > 0) return found;
   table t = {.n = n, .factors = factors, .prices = prices, .request = request};
   mmc_status status = mmci_sparse_estimate_create(n, factors, &t.estimate, error);
   if (status != MMC_OK) return status;

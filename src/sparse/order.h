@@ -46,6 +46,7 @@ typedef struct mmci_sparse_order {
   mmci_sparse_cost cost; /* of all */
   bool converts;         /* the result is brought into the other form */
   bool inverts;          /* before that, the inverse of a chain's only factor is formed */
+  bool is_at_once;       /* no other order was looked for, nor what left_to_right costs */
   mmci_sparse_cost left_to_right;
 } mmci_sparse_order;
 
@@ -58,7 +59,9 @@ typedef struct mmci_sparse_request {
 } mmci_sparse_request;
 
 /* Finds the cheapest order of at most MMCI_SPARSE_FACTORS factors, in O(n^3) time and passages over
- * the estimates. Returns E_NOMEM. */
+ * the estimates. Where a dense factor at an end has as few lines as any side of the chain, as a
+ * vector has, multiplying from there is taken at once when that takes less time than estimates do,
+ * and time is asked for. Returns E_NOMEM. */
 mmc_status mmci_sparse_order_create(int32_t n, const mmci_sparse_shape *factors,
                                     const mmci_sparse_prices *prices, mmci_sparse_request request,
                                     mmci_sparse_order *out, mmci_error *error);

@@ -6,7 +6,7 @@
 #include "base/dtype.h"
 #include "sparse/share.h"
 
-enum { DENSE_PIECE = 1024, ROWS_AT_ONCE = 4, FEW = 256 };
+enum { DENSE_PIECE = 1024, ROWS_AT_ONCE = 4, FEW = 256, EIGHT = 8, MOST_BY_EIGHT = 64 };
 
 /* What a thread gathers a row in; all of it is 0 between two rows. */
 typedef struct gathering {

@@ -88,12 +88,42 @@ static void NAME(dense_rows)(const dense_product *p, int64_t first, int64_t last
   }
 }
 
+/* C = A B of a sparse A and a vector B. */
+static void NAME(sparse_vector_rows)(const dense_product *p, int64_t first, int64_t last) {
+  const ELEMENT *values = p->a->values, *b = p->right;
+  for (int64_t r = first; r < last; r++) {
+    ELEMENT sum = {0};
+    for (int64_t e = p->a->indptr[r]; e < p->a->indptr[r + 1]; e++)
+      ADD(sum, values[e], b[(int64_t)p->a->indices[e] * p->ldb]);
+    ((ELEMENT *)p->c)[r * p->ldc] = sum;
+  }
+}
+
+/* Adds up EIGHT columns of a row of a sparse A by a dense B in registers. */
+static void NAME(sparse_eight)(const dense_product *p, int64_t r, int64_t c0) {
+  const ELEMENT *values = p->a->values, *b = (const ELEMENT *)p->right + c0;
+  ELEMENT sum[EIGHT];
+  memset(sum, 0, sizeof sum);
+  for (int64_t e = p->a->indptr[r]; e < p->a->indptr[r + 1]; e++) {
+    const ELEMENT x = values[e];
+    const ELEMENT *restrict line = b + (int64_t)p->a->indices[e] * p->ldb;
+    for (int c = 0; c < EIGHT; c++) ADD(sum[c], x, line[c]);
+  }
+  memcpy((ELEMENT *)p->c + r * p->ldc + c0, sum, sizeof sum);
+}
+
 /* C = A B of a sparse A and a dense B; the columns go in pieces that stay in cache. */
 static void NAME(sparse_dense_rows)(const dense_product *p, int64_t first, int64_t last) {
   const ELEMENT *values = p->a->values, *b = p->right;
+  if (p->n == 1) {
+    NAME(sparse_vector_rows)(p, first, last);
+    return;
+  }
   for (int64_t r = first; r < last; r++) {
     const int64_t begin = p->a->indptr[r], end = p->a->indptr[r + 1];
-    for (int64_t c0 = 0; c0 < p->n; c0 += DENSE_PIECE) {
+    const int64_t eights = p->n <= MOST_BY_EIGHT ? p->n / EIGHT * EIGHT : 0;
+    for (int64_t c0 = 0; c0 < eights; c0 += EIGHT) NAME(sparse_eight)(p, r, c0);
+    for (int64_t c0 = eights; c0 < p->n; c0 += DENSE_PIECE) {
       const int64_t n = p->n - c0 < DENSE_PIECE ? p->n - c0 : DENSE_PIECE;
       ELEMENT *restrict row = (ELEMENT *)p->c + r * p->ldc + c0;
       for (int64_t c = 0; c < n; c++) row[c] = (ELEMENT){0};
@@ -106,10 +136,26 @@ static void NAME(sparse_dense_rows)(const dense_product *p, int64_t first, int64
   }
 }
 
+/* C = A B of a vector A and a sparse B. */
+static void NAME(vector_sparse_row)(const dense_product *p, int64_t r) {
+  const ELEMENT *a = (const ELEMENT *)p->left + r * p->lda, *values = p->b->values;
+  ELEMENT *out = (ELEMENT *)p->c + r * p->ldc;
+  for (int64_t c = 0; c < p->n; c++) out[c] = (ELEMENT){0};
+  for (int64_t k = 0; k < p->b->rows; k++) {
+    const ELEMENT x = a[k];
+    for (int64_t f = p->b->indptr[k]; f < p->b->indptr[k + 1]; f++)
+      ADD(out[p->b->indices[f]], x, values[f]);
+  }
+}
+
 /* C = A B of a dense A and a sparse B: a few rows at a time share what is read of B. */
 static void NAME(dense_sparse_rows)(const dense_product *p, int64_t first, int64_t last) {
   const ELEMENT *a = p->left, *values = p->b->values;
   ELEMENT *out = p->c;
+  if (last - first == 1) {
+    NAME(vector_sparse_row)(p, first);
+    return;
+  }
   for (int64_t r0 = first; r0 < last; r0 += ROWS_AT_ONCE) {
     const int64_t count = last - r0 < ROWS_AT_ONCE ? last - r0 : ROWS_AT_ONCE;
     for (int64_t i = 0; i < count; i++)

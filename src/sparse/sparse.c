@@ -109,18 +109,49 @@ static mmc_status take_dense(mmc_dtype dtype, const mmc_sparse_factor *f, const 
   return MMC_OK;
 }
 
+/* Takes a sparse factor that has been taken before from there; what it lies in becomes kept, which
+ * is released after all factors. */
+static bool take_again(const mmc_sparse_factor *factors, int64_t i, operand *out, mmci_csr *kept) {
+  const mmc_csr *x = factors[i].csr;
+  for (int64_t j = i - 1; x != NULL && j >= 0; j--) {
+    const mmc_csr *y = factors[j].csr;
+    if (y == NULL || factors[i].op != factors[j].op || x->rows != y->rows || x->cols != y->cols ||
+        x->index_bytes != y->index_bytes || x->indptr != y->indptr || x->indices != y->indices ||
+        x->values != y->values)
+      continue;
+    for (int m = 0; m < 3; m++) {
+      if (out[j].csr.memory[m] == NULL) continue;
+      kept[j].memory[m] = out[j].csr.memory[m];
+      out[j].csr.memory[m] = NULL;
+    }
+    out[i] = out[j];
+    return true;
+  }
+  return false;
+}
+
+static void release_factors(int64_t n, operand *factors, mmci_csr *kept) {
+  for (int64_t i = 0; i < n; i++) {
+    release(&factors[i]);
+    mmci_csr_release(&kept[i]);
+  }
+}
+
 /* Reads all factors; on failure none is left. */
 static mmc_status take_factors(mmc_dtype dtype, int64_t n, const mmc_sparse_factor *factors,
-                               bool elements, operand *out, mmci_error *error) {
+                               bool elements, operand *out, mmci_csr *kept, mmci_error *error) {
   mmc_status status = MMC_OK;
   int64_t taken = 0;
   for (; taken < n && status == MMC_OK; taken++) {
     label name;
     const mmc_sparse_factor *f = &factors[taken];
     out[taken] = (operand){0};
+    kept[taken] = (mmci_csr){0};
     status = check_factor(f, name_factor(taken, name), error);
     if (status != MMC_OK) break;
-    if (f->csr != NULL) {
+    if (take_again(factors, taken, out, kept)) {
+      /* Nothing is read. */
+    } else if (f->csr != NULL) {
       status = take_sparse(dtype, f, name, &out[taken], error);
     } else if (elements) {
       status = take_dense(dtype, f, name, &out[taken], error);
@@ -138,7 +169,7 @@ static mmc_status take_factors(mmc_dtype dtype, int64_t n, const mmc_sparse_fact
                          "got %" PRId64,
                          name, out[taken - 1].cols, out[taken].rows);
   }
-  for (int64_t i = 0; i < taken && status != MMC_OK; i++) release(&out[i]);
+  if (status != MMC_OK) release_factors(taken, out, kept);
   return status;
 }
 
@@ -180,6 +211,7 @@ mmc_status mmci_sparse_chain_create(const mmci_opened *on, mmc_dtype dtype, int6
                                     mmci_sparse_request request, mmci_sparse_chain **out,
                                     mmci_error *error) {
   operand operands[MMCI_SPARSE_FACTORS];
+  mmci_csr kept[MMCI_SPARSE_FACTORS];
   mmc_status status = check_request(dtype, n, factors, error);
   if (status != MMC_OK) return status;
   const size_t bytes = sizeof(mmci_sparse_chain) + (size_t)n * sizeof(mmci_sparse_kind);
@@ -189,7 +221,7 @@ mmc_status mmci_sparse_chain_create(const mmci_opened *on, mmc_dtype dtype, int6
   x->dtype = dtype;
   x->request = request;
   x->n = (int32_t)n;
-  status = take_factors(dtype, n, factors, false, operands, error);
+  status = take_factors(dtype, n, factors, false, operands, kept, error);
   if (status == MMC_OK) {
     for (int32_t i = 0; i < x->n && status == MMC_OK; i++) {
       mmci_sparse_kind *kind = &x->kinds[i];
@@ -201,7 +233,7 @@ mmc_status mmci_sparse_chain_create(const mmci_opened *on, mmc_dtype dtype, int6
                                         &kind->inverse, error);
     }
     if (status == MMC_OK) status = plan(x, operands, error);
-    for (int32_t i = 0; i < x->n; i++) release(&operands[i]);
+    release_factors(x->n, operands, kept);
   }
   if (status == MMC_OK)
     *out = x;
@@ -459,10 +491,11 @@ mmc_status mmci_sparse_chain_execute(mmci_sparse_chain *chain, const mmc_sparse_
                                      const mmc_matrix *dense, mmci_csr *sparse, mmci_error *error) {
   const mmci_sparse_chain *x = chain;
   operand operands[2 * MMCI_SPARSE_FACTORS];
+  mmci_csr kept[MMCI_SPARSE_FACTORS];
   if (factors == NULL)
     return mmci_fail_argument(error, MMC_E_ARG, "factors", "expected factors, got NULL");
   mmc_status status = check_out(x, dense, sparse, error);
-  if (status == MMC_OK) status = take_factors(x->dtype, x->n, factors, true, operands, error);
+  if (status == MMC_OK) status = take_factors(x->dtype, x->n, factors, true, operands, kept, error);
   if (status != MMC_OK) return status;
   for (int32_t i = x->n; i < 2 * x->n; i++) operands[i] = (operand){0};
   /* The last product may go where the result does when that is row-major. */
@@ -476,6 +509,7 @@ mmc_status mmci_sparse_chain_execute(mmci_sparse_chain *chain, const mmc_sparse_
     const bool in_place = by_rows && x->order.steps[x->order.count - 1].kernel != MMCI_CSR_CSR;
     status = hand_over(x, result, in_place, dense, sparse, error);
   }
-  for (int32_t i = 0; i < 2 * x->n; i++) release(&operands[i]);
+  release_factors(x->n, operands, kept);
+  for (int32_t i = x->n; i < 2 * x->n; i++) release(&operands[i]);
   return status;
 }

@@ -32,6 +32,7 @@ static void put_order(const mmci_sparse_chain *x, int32_t operand, mmci_text *te
 }
 
 static const char *solver_of(const mmci_sparse_chain *x) {
+  if (x->order.is_at_once) return "at-once";
   return x->request.left_to_right ? "left-to-right" : "sparse";
 }
 
@@ -90,12 +91,19 @@ static void explain_text(const mmci_sparse_chain *x, mmci_text *text) {
   }
   mmci_text_printf(text, "\norder            ");
   put_order(x, o->count > 0 ? x->n + o->count - 1 : 0, text);
-  mmci_text_printf(text,
-                   "\nwhy              the %s%s, by estimated nonzeros\nsolver           %s\n",
-                   x->request.by_time ? "least predicted time" : "fewest multiplications",
-                   x->request.left_to_right ? " in turn" : " of all orders", solver_of(x));
-  mmci_text_printf(text, "multiplications  %.6g estimated", o->cost.multiplications);
-  if (o->cost.multiplications > 0)
+  if (o->is_at_once)
+    mmci_text_printf(text,
+                     "\nwhy              from the end with the fewest lines, in less time than "
+                     "estimating nonzeros takes\nsolver           %s\n",
+                     solver_of(x));
+  else
+    mmci_text_printf(text,
+                     "\nwhy              the %s%s, by estimated nonzeros\nsolver           %s\n",
+                     x->request.by_time ? "least predicted time" : "fewest multiplications",
+                     x->request.left_to_right ? " in turn" : " of all orders", solver_of(x));
+  mmci_text_printf(text, "multiplications  %.6g%s", o->cost.multiplications,
+                   o->is_at_once ? "" : " estimated");
+  if (o->cost.multiplications > 0 && !o->is_at_once)
     mmci_text_printf(text, " (left to right: %.6g, %.3g times)", o->left_to_right.multiplications,
                      o->left_to_right.multiplications / o->cost.multiplications);
   mmci_text_printf(text, "\nresult           %s%s\npredicted        %.4g s\ndevice           %s\n",
@@ -131,11 +139,14 @@ static void explain_json(const mmci_sparse_chain *x, mmci_text *text) {
   put_order(x, o->count > 0 ? x->n + o->count - 1 : 0, text);
   mmci_text_printf(text,
                    "\", \"objective\": \"%s\", \"solver\": \"%s\", \"device\": \"%s\", "
-                   "\"result\": \"%s\", \"multiplications\": %.17g, \"left_to_right\": %.17g, "
-                   "\"predicted_seconds\": %.6g, \"steps\": [",
+                   "\"result\": \"%s\", \"multiplications\": %.17g, \"left_to_right\": ",
                    x->request.by_time ? "time" : "flops", solver_of(x), x->on.name,
-                   x->request.result == MMCI_SPARSE ? "sparse" : "dense", o->cost.multiplications,
-                   o->left_to_right.multiplications, o->cost.seconds);
+                   x->request.result == MMCI_SPARSE ? "sparse" : "dense", o->cost.multiplications);
+  if (o->is_at_once)
+    mmci_text_printf(text, "null");
+  else
+    mmci_text_printf(text, "%.17g", o->left_to_right.multiplications);
+  mmci_text_printf(text, ", \"predicted_seconds\": %.6g, \"steps\": [", o->cost.seconds);
   for (int32_t s = 0; s < o->count; s++) {
     const mmci_sparse_step *step = &o->steps[s];
     mmci_text_printf(text,

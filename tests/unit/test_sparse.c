@@ -488,6 +488,85 @@ static void finds_the_cheapest_order(void **state) {
   }
 }
 
+/* ---- orders that are not looked for ---------------------------------------------------------- */
+
+enum { STEPS = 8, NODES = 300, DEGREE = 5 };
+
+static int keep_text(void *user, const char *bytes, size_t size) {
+  strncat(user, bytes, size);
+  return 0;
+}
+
+/* Multiplies v, as a column behind the steps or as a row before them, by one matrix again and
+ * again.
+ */
+static void walks(const mmc_sparse_factor *factors, const double *a, const double *v, bool column,
+                  double *out) {
+  double x[NODES], y[NODES];
+  memcpy(x, v, sizeof x);
+  for (int s = 0; s < STEPS; s++) {
+    const mmc_op op = factors[column ? STEPS - 1 - s : s + 1].op;
+    for (int r = 0; r < NODES; r++) {
+      y[r] = 0;
+      for (int c = 0; c < NODES; c++)
+        y[r] += x[c] * ((op == MMC_OP_N) == column ? a[r * NODES + c] : a[c * NODES + r]);
+    }
+    memcpy(x, y, sizeof x);
+  }
+  memcpy(out, x, sizeof x);
+}
+
+/* A vector by many steps is multiplied from its end, and nothing is sampled for it; one matrix that
+ * stands in the chain many times, as it is and transposed, is read once of each. */
+static void takes_vectors_at_once(void **state) {
+  static double a[NODES * NODES], values[NODES * DEGREE], v[NODES], wanted[NODES], found[NODES];
+  static int32_t indptr[NODES + 1], indices[NODES * DEGREE];
+  static char text[1 << 14];
+  uint64_t random = first_seed(31);
+  for (int r = 0; r < NODES; r++) {
+    v[r] = random_unit(&random);
+    for (int e = 0; e < DEGREE; e++) {
+      const int at = r * DEGREE + e, c = (int)random_below(&random, NODES);
+      indices[at] = c;
+      values[at] = random_unit(&random);
+      a[r * NODES + c] += values[at];
+    }
+    indptr[r + 1] = (r + 1) * DEGREE;
+  }
+  const mmc_csr csr = {NODES, NODES, 4, indptr, indices, values};
+  for (int t = 0; t < 12; t++) {
+    const bool column = t % 2 == 0, by_time = t % 3 > 0, sparse_end = t > 9;
+    const int32_t offsets[2] = {0, 0};
+    const mmc_csr none = {1, NODES, 4, offsets, indices, values};
+    const mmc_matrix vector = {.data = v, .rows = column ? NODES : 1, .cols = column ? 1 : NODES};
+    mmc_matrix out = {.data = found, .rows = column ? NODES : 1, .cols = column ? 1 : NODES};
+    mmc_sparse_factor factors[STEPS + 1];
+    mmc_sparse_options options = MMC_SPARSE_OPTIONS_INIT;
+    mmc_sparse_chain *chain = NULL;
+    for (int s = 0; s <= STEPS; s++)
+      factors[s] = (mmc_sparse_factor){.csr = &csr, .op = (mmc_op)((s * t) % 3 % 2)};
+    mmc_sparse_factor *end = &factors[column ? STEPS : 0];
+    *end = (mmc_sparse_factor){.dense = &vector};
+    if (sparse_end) *end = (mmc_sparse_factor){.csr = &none, .op = column ? MMC_OP_T : MMC_OP_N};
+    options.objective = by_time ? "time" : "flops";
+    options.dense_result = true;
+    assert_int_equal(mmc_sparse_chain_create(*state, MMC_F64, STEPS + 1, factors, &options, &chain),
+                     MMC_OK);
+    text[0] = 0;
+    assert_int_equal(mmc_sparse_chain_explain(chain, MMC_JSON, keep_text, text), MMC_OK);
+    const bool at_once = by_time && !sparse_end;
+    assert_true((strstr(text, "\"solver\": \"at-once\"") != NULL) == at_once);
+    assert_true((strstr(text, "\"left_to_right\": null") != NULL) == at_once);
+    if (at_once)
+      assert_true(mmc_sparse_chain_multiplications(chain) == (double)STEPS * NODES * DEGREE);
+    assert_int_equal(mmc_sparse_chain_execute(chain, factors, &out, NULL), MMC_OK);
+    walks(factors, a, v, column, wanted);
+    for (int r = 0; r < NODES; r++)
+      assert_true(fabs(found[r] - (sparse_end ? 0 : wanted[r])) <= 1e-10 * pow(DEGREE, STEPS));
+    mmc_sparse_chain_destroy(chain);
+  }
+}
+
 /* ---- estimates ------------------------------------------------------------------------------- */
 
 enum { PATHS = 5 }; /* factors of a chain whose degrees fall as powers of their rank */
@@ -831,6 +910,7 @@ int main(void) {
       cmocka_unit_test(solves),
       cmocka_unit_test(refuses_traits),
       cmocka_unit_test(finds_the_cheapest_order),
+      cmocka_unit_test(takes_vectors_at_once),
       cmocka_unit_test(estimates_come_near),
       cmocka_unit_test(keeps_what_files_hold),
       cmocka_unit_test(tells_what_is_wrong),
