@@ -1,5 +1,5 @@
 /* test_blas_threads.c: products with fewer threads, from many threads at once: all are right, and
- * afterwards OpenBLAS has as many threads as before. */
+ * afterwards OpenBLAS has as many threads as before. Which products have threads of their own. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +16,7 @@
 #include "device/blas/threads.h"
 #include "device/blas/xsmm.h"
 #include "device/device.h"
+#include "mmchain.h"
 
 enum { SIZE = 96, CALLERS = 4, CALLS = 200 };
 
@@ -156,6 +157,36 @@ static int close_device(void **state) {
   return 0;
 }
 
+static int keep_text(void *user, const char *bytes, size_t size) {
+  strncat(user, bytes, size);
+  return 0;
+}
+
+/* Vectors of large recurrences are multiplied by xGEMV, also where that has threads of its own. */
+static void recurrences_of_vectors_are_gemv(void **state) {
+  (void)state;
+  mmc_context *context;
+  assert_int_equal(mmc_context_create(NULL, &context), MMC_OK);
+  for (int t = 0; t < 6; t++) {
+    const bool square = t > 3;
+    char text[2000] = "";
+    mmc_scan_options options = MMC_SCAN_OPTIONS_INIT;
+    mmc_scan *scan;
+    options.device = "blas";
+    options.batch = t % 2 == 0 ? 1 : 5;
+    options.columns = square ? 0 : 1;
+    options.initial = true;
+    options.addend = t == 2 || t == 3;
+    mmc_status status = mmc_scan_create(context, MMC_F64, 120, 10, &options, &scan);
+    if (status == MMC_E_UNSUPPORTED) break; /* built without a BLAS */
+    assert_int_equal(status, MMC_OK);
+    assert_int_equal(mmc_scan_explain(scan, MMC_TEXT, keep_text, text), MMC_OK);
+    if ((strstr(text, "gemv") == NULL) != square) fail_msg("%s", text);
+    mmc_scan_destroy(scan);
+  }
+  mmc_context_destroy(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(many_callers),
@@ -163,6 +194,7 @@ int main(void) {
       cmocka_unit_test(even_batches_are_shared),
       cmocka_unit_test(variants_there_are),
       cmocka_unit_test(few_rows_go_by_libxsmm),
+      cmocka_unit_test(recurrences_of_vectors_are_gemv),
   };
   return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/interrupt.h"
 #include "chain/copy.h"
-#include "device/blas/blas.h"
+#include "device/blas/methods.h"
 #include "device/blas/semiring.h"
 #include "device/blas/small.h"
 #include "device/blas/threads.h"
@@ -74,9 +74,16 @@ static bool is_semiring(const product *x) {
   return x->gemm.rule.semiring != MMC_PLUS_TIMES;
 }
 
+/* Says whether a product is one of xGEMV, which reads a factor in less time than LIBXSMM does. */
+static bool is_gemv(const mmci_gemm *gemm) {
+  const mmci_method method = mmci_blas_method(gemm);
+  return method == MMCI_METHOD_MATRIX_VECTOR || method == MMCI_METHOD_VECTOR_MATRIX;
+}
+
 static void choose_call(product *x, const mmci_gemm *gemm, int64_t times) {
   x->gemm = *gemm;
-  if (mmci_small_can(gemm) && (mmci_small_pays(gemm) || !mmci_blas_is_serial(gemm))) {
+  const bool by_threads = !mmci_blas_is_serial(gemm) && !is_gemv(gemm);
+  if (mmci_small_can(gemm) && (mmci_small_pays(gemm) || by_threads)) {
     x->small = mmci_small_make(gemm);
     if (x->small.can) mmci_small_prepare(&x->small, times);
   }
@@ -122,9 +129,11 @@ static void share_out(mmci_scan_kernel *kernel) {
   kernel->blocks = 1;
   kernel->threads = 1;
   kernel->why = "each product needs the one before, and its own threads are the CPU's";
-  if (!is_serial(&kernel->products[NEXT])) return;
+  /* Vectors of several scans are followed side by side, by xGEMV on one thread each. */
+  const product *next = &kernel->products[NEXT];
+  if (!is_serial(next) && (scan->batch == 1 || !is_gemv(&next->gemm))) return;
   const double serial_s =
-      (double)scan->batch * (double)scan->length * mmci_blas_serial_s(&kernel->products[NEXT].gemm);
+      (double)scan->batch * (double)scan->length * mmci_blas_serial_s(&next->gemm);
   const int most = mmci_workers(serial_s, scan->batch * scan->length);
   kernel->threads = most > scan->batch ? (int)scan->batch : most;
   kernel->why = most > 1                  ? "the scans of the batch are shared out"
@@ -195,6 +204,7 @@ void mmci_blas_scan_facts(const mmci_scan_kernel *kernel, mmci_scan_facts *out) 
                         .kernel = next->small.can     ? "libxsmm"
                                   : is_semiring(next) ? mmc_semiring_name(next->gemm.rule.semiring)
                                   : next->multiply == mmci_ref_gemm ? "loops"
+                                  : is_gemv(&next->gemm)            ? "gemv"
                                                                     : "gemm",
                         .why = kernel->why,
                         .blocks = kernel->blocks,
