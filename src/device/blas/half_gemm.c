@@ -5,6 +5,7 @@
 #include "base/address.h"
 #include "device/blas/cblas_table.h"
 #include "device/blas/half_loops.h"
+#include "device/blas/vector_loops.h"
 
 static int panel_length(int64_t rest) {
   return rest < MMCI_HALF_PANEL ? (int)rest : MMCI_HALF_PANEL;
@@ -131,10 +132,53 @@ static void multiply_few(const mmci_halves *x, int64_t count, const void *a, con
   }
 }
 
+/* Returns the product of so many rows, in f32, and a vector. */
+static mmci_gemm widened_by_vector(const mmci_gemm *gemm, int64_t rows) {
+  return (mmci_gemm){.dtype = MMC_F32,
+                     .m = rows,
+                     .k = gemm->k,
+                     .n = 1,
+                     .a = {.ld = gemm->a.trans ? rows : gemm->k, .trans = gemm->a.trans},
+                     .b = {.ld = 1},
+                     .ldc = 1};
+}
+
+/* Says whether loops for vectors compute the products of rows and a vector. */
+static bool is_by_vector(const mmci_gemm *gemm) {
+  if (gemm->n != 1 || gemm->accumulate) return false;
+  const mmci_gemm wide = widened_by_vector(gemm, gemm->m < FEW_ROWS ? gemm->m : FEW_ROWS);
+  return mmci_vectors_pay(&wide);
+}
+
+static void multiply_by_vector(const mmci_halves *x, int64_t count, const void *a, const void *b,
+                               void *c) {
+  const mmci_gemm *gemm = &x->gemm;
+  float left[FEW_ROWS * MMCI_HALF_SMALL], right[MMCI_HALF_SMALL], sums[FEW_ROWS];
+  for (int64_t i = 0; i < count; i++) {
+    if (i == 0 || x->b_step != 0)
+      widen_operand(gemm->dtype, mmci_address(b, i * x->b_step), &gemm->b, 0, 0, (int)gemm->k, 1,
+                    right);
+    for (int64_t row = 0; row < gemm->m; row += FEW_ROWS) {
+      const int rows = gemm->m - row < FEW_ROWS ? (int)(gemm->m - row) : FEW_ROWS;
+      uint16_t *to = (uint16_t *)mmci_address(c, i * x->c_step) + row * gemm->ldc;
+      widen_operand(gemm->dtype, mmci_address(a, i * x->a_step), &gemm->a, row, 0, rows,
+                    (int)gemm->k, left);
+      const mmci_gemm wide = widened_by_vector(gemm, rows);
+      const mmci_vectors vectors = mmci_vectors_make(&wide, 0, 0, 0);
+      mmci_vectors_multiply(&vectors, 1, left, right, sums);
+      round_off(gemm->dtype, sums, 1, rows, 1, to, gemm->ldc);
+    }
+  }
+}
+
 void mmci_halves_multiply(const mmci_halves *x, int64_t count, const void *a, const void *b,
                           void *c) {
   if (count > 1 && are_few(x)) {
     multiply_few(x, count, a, b, c);
+    return;
+  }
+  if (is_by_vector(&x->gemm)) {
+    multiply_by_vector(x, count, a, b, c);
     return;
   }
   const mmci_gemm *gemm = &x->gemm;
