@@ -189,6 +189,8 @@ def clear_cache() -> None: ...
 def set_torch(
     types: tuple[type, ...],
     mm: Callable[..., Any],
+    mv: Callable[..., Any],
+    dot: Callable[..., Any],
     matmul: Callable[..., Any],
     multi_dot: Callable[..., Any],
     is_grad_enabled: Callable[[], bool],

@@ -396,6 +396,8 @@ for _kind in _exact:
 _mmchain.set_torch(
     _exact,
     _mm,
+    torch.mv,
+    torch.dot,
     torch.matmul,
     _multi_dot,
     torch.is_grad_enabled,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "modes.h"
 #include "plan.h"
 #include "view.h"
 
@@ -22,16 +23,19 @@ enum {
   MOST_TINY_REAL = 512
 };
 
-static PyObject *types, *mm, *matmul, *multi_dot, *is_grad_enabled, *by_us, *precision;
+static PyObject *types, *mm, *mv, *dot, *matmul, *multi_dot, *is_grad_enabled, *by_us, *precision;
 
 PyObject *mmcp_set_torch(PyObject *module, PyObject *args) {
-  PyObject *given[7];
+  enum { GIVEN = 9 };
+  PyObject *given[GIVEN];
   (void)module;
-  if (!PyArg_ParseTuple(args, "O!OOOOOO:set_torch", &PyTuple_Type, &given[0], &given[1], &given[2],
-                        &given[3], &given[4], &given[5], &given[6]))
+  if (!PyArg_ParseTuple(args, "O!OOOOOOOO:set_torch", &PyTuple_Type, &given[0], &given[1],
+                        &given[2], &given[3], &given[4], &given[5], &given[6], &given[7],
+                        &given[8]))
     return NULL;
-  PyObject **kept[] = {&types, &mm, &matmul, &multi_dot, &is_grad_enabled, &by_us, &precision};
-  for (int i = 0; i < 7; i++) Py_XSETREF(*kept[i], Py_NewRef(given[i]));
+  PyObject **kept[GIVEN] = {&types,           &mm,    &mv,       &dot, &matmul, &multi_dot,
+                            &is_grad_enabled, &by_us, &precision};
+  for (int i = 0; i < GIVEN; i++) Py_XSETREF(*kept[i], Py_NewRef(given[i]));
   Py_RETURN_NONE;
 }
 
@@ -215,11 +219,15 @@ static int choose_order(chain *c) {
 static PyObject *multiply(const chain *c, int first, int last) {
   if (first == last) return Py_NewRef(c->items[first]);
   const int split = c->splits[first][last];
-  const bool by_matmul =
-      c->has_stacks || (c->is_row && first == 0) || (c->is_column && last == c->n - 1);
+  const bool row = c->is_row && first == 0, column = c->is_column && last == c->n - 1;
+  /* torch.autocast casts what matmul multiplies, and not all that mv and dot do. */
+  const int is_cast = row || column ? mmcp_is_autocast() : 0;
+  if (is_cast < 0) return NULL;
+  const bool by_matmul = c->has_stacks || (row && !column) || is_cast;
+  PyObject *function = by_matmul ? matmul : row ? dot : column ? mv : mm;
   PyObject *sides[] = {multiply(c, first, split), NULL}, *product = NULL;
   if (sides[0] != NULL) sides[1] = multiply(c, split + 1, last);
-  if (sides[1] != NULL) product = PyObject_Vectorcall(by_matmul ? matmul : mm, sides, 2, NULL);
+  if (sides[1] != NULL) product = PyObject_Vectorcall(function, sides, 2, NULL);
   Py_XDECREF(sides[0]);
   Py_XDECREF(sides[1]);
   return product;
@@ -299,6 +307,20 @@ static double least_for_torch(mmc_dtype dtype) {
   }
 }
 
+/* Multiplications of a matrix and a vector up to which PyTorch's mv takes less, as measured
+ * likewise.
+ */
+static double most_by_mv(mmc_dtype dtype) {
+  switch (dtype) {
+    case MMC_F32:
+      return 1 << 14;
+    case MMC_F64:
+      return 1 << 13;
+    default:
+      return 1 << 10;
+  }
+}
+
 /* From so many multiplications on ours can be stopped within a product, and take no longer. */
 static const double most_for_torch = 1e10;
 
@@ -311,7 +333,10 @@ static bool is_one_for_torch(const chain *c) {
   const double each = (double)c->dims[0] * (double)c->dims[1] * (double)c->dims[2],
                all = each * (c->has_stacks ? fmax(c->counts[0], c->counts[1]) : 1),
                least = least_for_torch(c->dtype);
-  if (!c->has_stacks && each <= (is_real ? MOST_TINY_REAL : MOST_TINY)) return true;
+  const double tiny = c->is_column && c->dtype <= MMC_BF16 ? most_by_mv(c->dtype)
+                      : is_real                            ? MOST_TINY_REAL
+                                                           : MOST_TINY;
+  if (!c->has_stacks && each <= tiny) return true;
   return !c->is_row && !c->is_column && least > 0 && all <= most_for_torch &&
          (c->dtype == MMC_BF16 ? all : each) >= least;
 }

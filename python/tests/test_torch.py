@@ -754,7 +754,8 @@ def test_of_orders_that_cost_the_same_one_is_taken_that_records_least():
         return product
 
     mmchain.multi_dot([torch.ones(2, 2, requires_grad=True)] * 2)  # the room of PyTorch is open
-    rest = (torch.matmul, torch.linalg.multi_dot, torch.is_grad_enabled, *_LAST)
+    others = (torch.mv, torch.dot, torch.matmul, torch.linalg.multi_dot)
+    rest = (*others, torch.is_grad_enabled, *_LAST)
     _mmchain.set_torch(_torch._exact, counted, *rest)
     try:
         for n in (3, 4, 6):
@@ -779,7 +780,7 @@ def test_few_matrices_that_want_gradients_go_straight_to_torch(rng, dims):
     chain = [
         torch.tensor(rng.standard_normal(shape), requires_grad=True) for shape in zip(dims, dims[1:])
     ]
-    functions = (torch.mm, torch.matmul, torch.linalg.multi_dot)
+    functions = (torch.mm, torch.mv, torch.dot, torch.matmul, torch.linalg.multi_dot)
     _mmchain.set_torch(_torch._exact, *map(counted, functions), torch.is_grad_enabled, *_LAST)
     try:
         product = mmchain.multi_dot(chain)
@@ -820,11 +821,31 @@ def counted():
     def count(function):
         return lambda *given: calls.append(given) or function(*given)
 
-    functions = (torch.mm, torch.matmul, torch.linalg.multi_dot)
+    functions = (torch.mm, torch.mv, torch.dot, torch.matmul, torch.linalg.multi_dot)
     rest = (torch.is_grad_enabled, *_LAST)
     _mmchain.set_torch(_torch._exact, *map(count, functions), *rest)
     yield calls
     _mmchain.set_torch(_torch._exact, *functions, *rest)
+
+
+@pytest.mark.skipif(not _torch._has_exchange, reason="a PyTorch without exchange functions")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.bfloat16])
+@pytest.mark.parametrize("rows, cols", [(1, 1), (5, 7), (30, 30), (1, 40), (40, 1), (300, 300)])
+def test_a_matrix_and_a_vector_are_multiplied_by_whom_it_takes_least(counted, dtype, rows, cols):
+    matrix, vector = torch.randn(rows, cols).to(dtype), torch.randn(cols).to(dtype)
+    for a, b in ((matrix, vector), (matrix.t().contiguous().t(), vector), (vector, vector.clone())):
+        counted.clear()
+        product = mmchain.multi_dot([a, b])
+        assert len(counted) == (0 if a.numel() == 90000 else 1)
+        torch.testing.assert_close(product, torch.matmul(a, b))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for a, b in ((matrix, vector), (vector, vector)):
+            torch.testing.assert_close(mmchain.multi_dot([a, b]), torch.matmul(a, b))
+    wanted = matrix.clone().requires_grad_()
+    mmchain.multi_dot([wanted, vector]).abs().sum().backward()
+    mine, wanted.grad = wanted.grad, None
+    torch.matmul(wanted, vector).abs().sum().backward()
+    torch.testing.assert_close(mine, wanted.grad)
 
 
 @pytest.mark.parametrize("round", range(8))
