@@ -238,6 +238,19 @@ def products(dims: Sequence[int]) -> List[Tuple[int, int]]:
     return pairs_of(len(dims) - 1, _mmchain.order(dims))
 
 
+def products_of(dims: Sequence[int], arrays: Sequence[Any]) -> List[Tuple[int, int]]:
+    """The same for these arrays: where one stands for all, its power takes at most 2 log2 n products."""
+    if len(arrays) < 3 or any(array is not arrays[0] for array in arrays):
+        return products(dims)
+    pairs: List[Tuple[int, int]] = []
+    power = 0
+    for bit in format(len(arrays), "b")[1:]:
+        for factor in [power] if bit == "0" else [power, 0]:
+            pairs.append((power, factor))
+            power = len(arrays) - 1 + len(pairs)
+    return pairs
+
+
 def pairs_of(n: int, triples: Sequence[Tuple[int, int, int]]) -> List[Tuple[int, int]]:
     """Such pairs of n factors from triples: of first to split - 1, and of split to last."""
     made = {(i, i): i for i in range(n)}

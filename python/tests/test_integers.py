@@ -136,6 +136,32 @@ def test_powers_mod():
     assert len(p.steps) < 20 and p.execute([fibonacci] * 1000)[0, 1] == a
 
 
+class Counted(int):
+    """An integer that counts the products it is in."""
+
+    products = 0
+
+    def __mul__(self, other):
+        Counted.products += 1
+        return Counted(int(self) * int(other))
+
+    def __add__(self, other):
+        return Counted(int(self) + int(other))
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 40, 64])
+def test_powers_of_objects_are_by_squaring(n):
+    a = np.array([[Counted(3), Counted(1)], [Counted(1), Counted(2)]], object)
+    Counted.products = 0
+    product = mmchain.multi_dot([a] * n)
+    assert Counted.products <= 8 * 2 * np.log2(n)
+    assert product.dtype == object and (product == exact([a] * n)).all()
+    stack = np.array([a, a.T])
+    assert (mmchain.multi_dot([stack] * n)[1] == product.T).all()
+    assert (mmchain.multi_dot([a[0]] + [a] * n) == exact([a[0]] + [a] * n)).all()
+    assert mmchain.multi_dot([a[0], a[0]]) == 10
+
+
 def check_checked(rng, turn):
     dtype = DTYPES[int(rng.integers(0, 8))]
     arrays = random_chain(rng, dtype, 12 if turn % 10 else 60)[:2]
