@@ -259,21 +259,19 @@ static void chains_are_those_of_plain_loops(void **unused) {
 }
 
 /* Several blocks, several depths and several threads. */
-static void large_products_are_exact(void **unused) {
-  enum { M = 205, K = 140, N = 530 };
+static void check_large(int64_t m, int64_t k, int64_t n) {
   uint64_t state = seed + 1;
-  (void)unused;
   for (int c = 0; c < CASES; c++) {
     if (cases[c].semiring == MMC_LOG_SUM_EXP) continue;
     const mmc_dtype dtype = cases[c].dtype;
     const size_t size = mmc_dtype_size(dtype);
-    void *a = malloc(M * K * size), *b = malloc(K * N * size), *out = malloc(M * N * size),
-         *expected = malloc(M * N * size);
-    fill(&state, dtype, cases[c].semiring, SMALL_NUMBERS, M * K, a);
-    fill(&state, dtype, cases[c].semiring, WITH_ZEROS, K * N, b);
+    void *a = malloc((size_t)(m * k) * size), *b = malloc((size_t)(k * n) * size),
+         *out = malloc((size_t)(m * n) * size), *expected = malloc((size_t)(m * n) * size);
+    fill(&state, dtype, cases[c].semiring, SMALL_NUMBERS, m * k, a);
+    fill(&state, dtype, cases[c].semiring, WITH_ZEROS, k * n, b);
     /* What the fast loops do not know, in one block alone. */
-    store(dtype, (number){(double)NAN, INT64_MAX - 5}, b, 17 * N + 3);
-    const int64_t dims[] = {M, K, N};
+    store(dtype, (number){(double)NAN, INT64_MAX - 5}, b, 17 * n + 3);
+    const int64_t dims[] = {m, k, n};
     mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
     options.semiring = cases[c].semiring;
     mmc_chain *chain;
@@ -284,12 +282,12 @@ static void large_products_are_exact(void **unused) {
     ok(mmc_chain_create_batch(context, dtype, 2, dims, NULL, &options, &chain), "chain");
     ok(mmc_plan_create(context, chain, &plan_options, &plan), "plan");
     ok(mmc_run_create(plan, &run), "run");
-    const mmc_matrix factors[] = {{.data = a, .rows = M, .cols = K},
-                                  {.data = b, .rows = K, .cols = N}};
-    const mmc_matrix result = {.data = out, .rows = M, .cols = N};
+    const mmc_matrix factors[] = {{.data = a, .rows = m, .cols = k},
+                                  {.data = b, .rows = k, .cols = n}};
+    const mmc_matrix result = {.data = out, .rows = m, .cols = n};
     ok(mmc_execute(run, factors, &result), "execute");
-    multiply(dtype, cases[c].semiring, M, K, N, a, b, expected);
-    expect_same(dtype, cases[c].semiring, M * N, out, expected, 0, "a large product");
+    multiply(dtype, cases[c].semiring, m, k, n, a, b, expected);
+    expect_same(dtype, cases[c].semiring, m * n, out, expected, 0, "a large product");
     mmc_run_destroy(run);
     mmc_plan_destroy(plan);
     mmc_chain_destroy(chain);
@@ -298,6 +296,14 @@ static void large_products_are_exact(void **unused) {
     free(out);
     free(expected);
   }
+}
+
+static void large_products_are_exact(void **unused) {
+  (void)unused;
+  check_large(205, 140, 530);
+  check_large(1, 1500, 530);
+  check_large(205, 1500, 1);
+  check_large(1, 2500, 1);
 }
 
 #ifdef MMCI_WITH_BLAS
@@ -335,6 +341,54 @@ static void tiles_agree(void **unused) {
         expect_same(dtype, MMC_MAX_PLUS, tile.rows * cols, c, expected, 0, "a tile");
       }
     }
+}
+
+/* A vector by a matrix that lies by rows or by columns, where no sum is NaN, and where some are. */
+static void check_vector(const mmci_semiring_tile *tile, mmc_dtype dtype, int64_t k, int64_t n,
+                         bool by_columns, bool least, kind kind) {
+  enum { MOST = 300 };
+  static _Alignas(64) double a[MOST], b[(MOST + 2) * MOST], sums[MOST], found[MOST];
+  static double plain[MOST * MOST], left[MOST], expected[MOST];
+  const mmc_semiring semiring = least ? MMC_MIN_PLUS : MMC_MAX_PLUS;
+  const int64_t down = by_columns ? 1 : n + 1, along = by_columns ? k + 2 : 1;
+  uint64_t state = seed + (uint64_t)(k * MOST + n);
+  fill(&state, dtype, semiring, kind == WITH_INFINITIES ? WITH_ZEROS : kind, k, left);
+  fill(&state, dtype, semiring, kind, k * n, plain);
+  for (int64_t l = 0; l < k; l++) {
+    const number x = load(dtype, left, l);
+    store(dtype, (number){least ? -x.real : x.real, 0}, a, l);
+    for (int64_t j = 0; j < n; j++)
+      store(dtype, load(dtype, plain, l * n + j), b, l * down + j * along);
+  }
+  for (int64_t j = 0; j < n; j++) store(dtype, zero_of(MMC_MAX_PLUS), sums, j);
+  const bool sound = tile->vector(k, n, a, b, down, along, least, sums);
+  assert_true(sound || kind == WITH_INFINITIES);
+  if (!sound) return;
+  multiply(dtype, semiring, 1, k, n, left, plain, expected);
+  for (int64_t j = 0; j < n; j++) {
+    const double x = load(dtype, sums, j).real;
+    /* The greatest infinity is left to the caller to see. */
+    if (x == (double)INFINITY) return;
+    store(dtype, (number){(least ? -x : x) + 0.0, 0}, found, j);
+  }
+  expect_same(dtype, semiring, n, found, expected, 0, "a vector");
+}
+
+static void vectors_agree(void **unused) {
+  const mmci_semiring_tiles *all[3] = {&mmci_semiring_tiles_portable};
+  static const int64_t sides[] = {1, 2, 3, 5, 16, 33, 64, 130, 300};
+  int count = 1;
+  (void)unused;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) all[count++] = &mmci_semiring_tiles_avx2;
+  if (__builtin_cpu_supports("avx512f")) all[count++] = &mmci_semiring_tiles_avx512;
+#endif
+  for (int s = 0; s < count; s++)
+    for (int x = 0; x < 81; x++)
+      for (int t = 0; t < 8; t++)
+        for (int k = SMALL_NUMBERS; k <= WITH_INFINITIES; k++)
+          check_vector(t % 2 == 0 ? &all[s]->f32 : &all[s]->f64, t % 2 == 0 ? MMC_F32 : MMC_F64,
+                       sides[x / 9], sides[x % 9], t / 2 % 2 == 1, t > 3, (kind)k);
 }
 #endif
 
@@ -527,7 +581,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(other_dtypes_and_options_are_refused),
   };
 #ifdef MMCI_WITH_BLAS
-  const struct CMUnitTest of_blas[] = {cmocka_unit_test(tiles_agree)};
+  const struct CMUnitTest of_blas[] = {cmocka_unit_test(tiles_agree),
+                                       cmocka_unit_test(vectors_agree)};
 #endif
   if (argc > 1) {
     module = argv[1];

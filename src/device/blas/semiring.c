@@ -256,6 +256,41 @@ static void compute_slowly(const work *x, const block *y) {
                          (char *)x->c + (row * gemm.ldc + col) * (int64_t)x->element);
 }
 
+/* Says whether a row of C is computed from B as it lies, which is read once. */
+static bool is_row(const work *x) {
+  return x->m == 1 && x->tile.vector != NULL && (x->of_b.down == 1 || x->of_b.along == 1);
+}
+
+static bool is_below_infinity(const work *x, const void *sums, int64_t n) {
+  bool below = true;
+  for (int64_t j = 0; j < n; j++)
+    below &= x->gemm->dtype == MMC_F32 ? ((const float *)sums)[j] < (float)INFINITY
+                                       : ((const double *)sums)[j] < (double)INFINITY;
+  return below;
+}
+
+/* Finds the sums of a block of a row; false where the loops of ref are needed. */
+static bool add_row(const work *x, const block *y) {
+  const int64_t room = x->rows * x->depth; /* elements of A at a time */
+  for (int64_t p = 0, depth; p < x->k; p += depth) {
+    depth = lesser(room, x->k - p);
+    if (!pack(x, at(x, x->a, x->of_a, 0, p), x->of_a.along, 0, depth, depth, 1, y->a) ||
+        !x->tile.vector(depth, y->cols, y->a, at(x, x->b, x->of_b, p, y->col), x->of_b.down,
+                        x->of_b.along, x->least, y->sums))
+      return false;
+  }
+  return is_below_infinity(x, y->sums, y->cols);
+}
+
+static void compute_row(const work *x, const block *y) {
+  clear(x, y->cols, y->sums);
+  if (add_row(x, y))
+    unpack(x, y->sums, 1, y->cols, y->cols,
+           (char *)x->c + y->col * x->of_c.along * (int64_t)x->element);
+  else
+    compute_slowly(x, y);
+}
+
 static void compute_block(const work *x, int64_t row, int64_t col, char *room) {
   const block y = {.row = row,
                    .col = col,
@@ -264,6 +299,10 @@ static void compute_block(const work *x, int64_t row, int64_t col, char *room) {
                    .a = room,
                    .b = room + a_bytes(x),
                    .sums = room + a_bytes(x) + b_bytes(x)};
+  if (is_row(x)) {
+    compute_row(x, &y);
+    return;
+  }
   clear(x, x->rows * x->cols, y.sums);
   for (int64_t p = 0, depth; p < x->k; p += depth) {
     depth = lesser(x->depth, x->k - p);

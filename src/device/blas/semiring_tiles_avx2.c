@@ -18,6 +18,8 @@ typedef __m256i vector_i64;
 #define load_f32 _mm256_load_ps
 #define load_f64 _mm256_load_pd
 #define load_i64(x) _mm256_load_si256((const __m256i *)(const void *)(x))
+#define read_f32 _mm256_loadu_ps
+#define read_f64 _mm256_loadu_pd
 #define store_f32 _mm256_store_ps
 #define store_f64 _mm256_store_pd
 #define store_i64(x, y) _mm256_store_si256((__m256i *)(void *)(x), y)
@@ -26,6 +28,8 @@ typedef __m256i vector_i64;
 #define spread_i64(x) _mm256_set1_epi64x(*(x))
 #define add_f32 _mm256_add_ps
 #define add_f64 _mm256_add_pd
+#define subtract_f32 _mm256_sub_ps
+#define subtract_f64 _mm256_sub_pd
 #define add_i64 _mm256_add_epi64
 #define greater_f32 _mm256_max_ps
 #define greater_f64 _mm256_max_pd

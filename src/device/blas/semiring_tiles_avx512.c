@@ -18,6 +18,8 @@ typedef __m512i vector_i64;
 #define load_f32 _mm512_load_ps
 #define load_f64 _mm512_load_pd
 #define load_i64 _mm512_load_si512
+#define read_f32 _mm512_loadu_ps
+#define read_f64 _mm512_loadu_pd
 #define store_f32 _mm512_store_ps
 #define store_f64 _mm512_store_pd
 #define store_i64 _mm512_store_si512
@@ -26,6 +28,8 @@ typedef __m512i vector_i64;
 #define spread_i64(x) _mm512_set1_epi64(*(x))
 #define add_f32 _mm512_add_ps
 #define add_f64 _mm512_add_pd
+#define subtract_f32 _mm512_sub_ps
+#define subtract_f64 _mm512_sub_pd
 #define add_i64 _mm512_add_epi64
 #define greater_f32 _mm512_max_ps
 #define greater_f64 _mm512_max_pd

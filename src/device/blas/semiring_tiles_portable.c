@@ -17,6 +17,10 @@ typedef int64_t vector_i64;
 #define spread_i64(x) (*(x))
 #define add_f32(x, y) ((x) + (y))
 #define add_f64(x, y) ((x) + (y))
+#define read_f32(x) (*(x))
+#define read_f64(x) (*(x))
+#define subtract_f32(x, y) ((x) - (y))
+#define subtract_f64(x, y) ((x) - (y))
 #define add_i64(x, y) ((x) + (y))
 static inline float greater_f32(float x, float y) {
   return x > y ? x : y;
