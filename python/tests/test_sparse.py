@@ -99,6 +99,9 @@ def test_torch():
     for t in tensors.values():
         result = mmchain.multi_dot([t, torch.from_numpy(s.T.toarray()).to_sparse_csr()])
         assert result.layout is torch.sparse_csr
+        # Layouts are looked at from the first such tensor on; strided ones are read as before.
+        dense = t.to_dense()
+        assert torch.allclose(mmchain.multi_dot([dense, dense.mT]), dense @ dense.mT)
         np.testing.assert_allclose(result.to_dense().numpy(), (s @ s.T).toarray())
         x = torch.ones(40, dtype=torch.float64)
         np.testing.assert_allclose(mmchain.multi_dot([t, x]).numpy(), s @ np.ones(40))
