@@ -19,8 +19,12 @@ enum {
   LEAST_BY_US = 20,
   LEAST_BY_US_ON_GPU = 4, /* where every product of PyTorch's is a launch */
   LARGEST_BY_US = 64,
-  MOST_TINY = 4096, /* multiplications of complex numbers and of integers */
-  MOST_TINY_REAL = 512
+  MOST_TERMS = 512, /* of sums of a small product, of which PyTorch's take long */
+  /* Results of fewer columns, but one, or rows take MKL up to twenty times as long as us. */
+  LEAST_COLUMNS = 16,
+  LEAST_COLUMNS_C64 = 4,
+  LEAST_ROWS = 4,
+  MOST_OF_FEW_COLUMNS = 1 << 11
 };
 
 static PyObject *types, *mm, *mv, *dot, *matmul, *multi_dot, *is_grad_enabled, *by_us, *precision;
@@ -297,8 +301,9 @@ static int multiply_in_order(chain *c, PyObject **out) {
 static double least_for_torch(mmc_dtype dtype) {
   switch (dtype) {
     case MMC_F32:
-    case MMC_BF16:
       return 1 << 20;
+    case MMC_BF16:
+      return 1 << 19;
     case MMC_C64:
     case MMC_C128:
       return 1 << 13;
@@ -307,17 +312,34 @@ static double least_for_torch(mmc_dtype dtype) {
   }
 }
 
-/* Multiplications of a matrix and a vector up to which PyTorch's mv takes less, as measured
- * likewise.
- */
-static double most_by_mv(mmc_dtype dtype) {
+static bool has_few_columns(mmc_dtype dtype, double n) {
+  return n < (dtype == MMC_C64 ? LEAST_COLUMNS_C64 : LEAST_COLUMNS);
+}
+static bool has_few_rows(mmc_dtype dtype, double m) {
+  return dtype != MMC_C64 && m < LEAST_ROWS;
+}
+
+/* Whether a large product is not one of those that take PyTorch long; 16 bits are not MKL's. */
+static bool is_wide(mmc_dtype dtype, double m, double n) {
+  return dtype == MMC_BF16 || !(has_few_rows(dtype, m) || has_few_columns(dtype, n));
+}
+
+/* Multiplications of a matrix and another one, or a vector, up to which PyTorch's call takes less
+ * than a result takes to make as we do, as measured likewise. */
+static double most_tiny(mmc_dtype dtype, bool by_vector) {
   switch (dtype) {
     case MMC_F32:
       return 1 << 14;
     case MMC_F64:
-      return 1 << 13;
-    default:
+      return by_vector ? 1 << 13 : 1 << 12;
+    case MMC_C64:
+    case MMC_C128:
+      return by_vector ? 1 << 10 : 1 << 13;
+    case MMC_F16:
+    case MMC_BF16:
       return 1 << 10;
+    default:
+      return 1 << 12;
   }
 }
 
@@ -329,14 +351,15 @@ static const double most_for_torch = 1e10;
  * first. */
 static bool is_one_for_torch(const chain *c) {
   if (c->n != 2 || c->is_on_gpu || (c->is_row && !c->is_column)) return false;
-  const bool is_real = c->dtype != MMC_C64 && c->dtype != MMC_C128 && c->dtype <= MMC_BF16;
   const double each = (double)c->dims[0] * (double)c->dims[1] * (double)c->dims[2],
                all = each * (c->has_stacks ? fmax(c->counts[0], c->counts[1]) : 1),
                least = least_for_torch(c->dtype);
-  const double tiny = c->is_column && c->dtype <= MMC_BF16 ? most_by_mv(c->dtype)
-                      : is_real                            ? MOST_TINY_REAL
-                                                           : MOST_TINY;
-  if (!c->has_stacks && each <= tiny) return true;
+  const bool is_long = !c->is_column && c->dims[1] > MOST_TERMS;
+  double tiny = most_tiny(c->dtype, c->is_column);
+  if (c->dims[2] > 1 && has_few_columns(c->dtype, (double)c->dims[2]))
+    tiny = fmin(tiny, MOST_OF_FEW_COLUMNS);
+  if (!c->has_stacks && !is_long && each <= tiny) return true;
+  if (!is_wide(c->dtype, (double)c->dims[0], (double)c->dims[2])) return false;
   return !c->is_row && !c->is_column && least > 0 && all <= most_for_torch &&
          (c->dtype == MMC_BF16 ? all : each) >= least;
 }
@@ -390,6 +413,7 @@ static bool is_for_torch(const mmcp_call *c, PyObject *const *items, const mmc_p
   for (int64_t s = 0; s < count; s++) {
     mmc_step step;
     if (mmc_plan_step(plan, s, &step) != MMC_OK) return false;
+    if (!is_wide(c->dtype, (double)step.m, (double)step.n)) return false;
     sum += (double)step.m * (double)step.k * (double)step.n;
   }
   const double all = sum * (double)c->stack_count;

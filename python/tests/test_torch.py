@@ -848,6 +848,21 @@ def test_a_matrix_and_a_vector_are_multiplied_by_whom_it_takes_least(counted, dt
     torch.testing.assert_close(mine, wanted.grad)
 
 
+@pytest.mark.skipif(not _torch._has_exchange, reason="a PyTorch without exchange functions")
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@pytest.mark.parametrize("stack", [(), (16,)])
+@pytest.mark.parametrize("cols, theirs", [(2, False), (40, True)])
+def test_results_of_few_columns_are_ours(counted, dtype, stack, cols, theirs):
+    a = torch.randn(*stack, 147, 62, dtype=torch.complex128).to(dtype)
+    b = torch.randn(*stack, 62, cols, dtype=torch.complex128).to(dtype)
+    for chain in ([a, b], [a.mT.contiguous()[..., :40, :], a, b]):
+        for _ in range(3):  # a plan is kept of what comes again
+            counted.clear()
+            product = mmchain.multi_dot(chain)
+            assert bool(counted) == theirs
+        torch.testing.assert_close(product, functools.reduce(torch.matmul, chain))
+
+
 @pytest.mark.parametrize("round", range(8))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.complex128, torch.bfloat16])
 def test_large_tensors_on_the_cpu_are_torchs(rng, counted, dtype, round):
