@@ -310,12 +310,9 @@ static void list_from(int32_t n, const mmci_sparse_shape *factors, const mmci_sp
   }
 }
 
-/* Takes the order from an end that has the fewest lines, where that is surely worth no look at
- * others; *out has no steps where it is not. Every factor is then read once for each line, which is
- * the least unless some products hardly have nonzeros. */
-static mmc_status take_at_once(int32_t n, const mmci_sparse_shape *factors,
-                               const mmci_sparse_prices *prices, mmci_sparse_request request,
-                               mmci_sparse_order *out, mmci_error *error) {
+mmc_status mmci_sparse_order_at_once(int32_t n, const mmci_sparse_shape *factors,
+                                     const mmci_sparse_prices *prices, mmci_sparse_request request,
+                                     mmci_sparse_order *out, mmci_error *error) {
   int64_t least = factors[0].rows;
   bool inverts = false;
   for (int32_t i = 0; i < n; i++) {
@@ -343,8 +340,6 @@ mmc_status mmci_sparse_order_create(int32_t n, const mmci_sparse_shape *factors,
                                     const mmci_sparse_prices *prices, mmci_sparse_request request,
                                     mmci_sparse_order *out, mmci_error *error) {
   const size_t pairs = (size_t)n * (size_t)n;
-  mmc_status found = take_at_once(n, factors, prices, request, out, error);
-  if (found != MMC_OK || out->count > 0) return found;
   table t = {.n = n, .factors = factors, .prices = prices, .request = request};
   mmc_status status = mmci_sparse_estimate_create(n, factors, &t.estimate, error);
   if (status != MMC_OK) return status;

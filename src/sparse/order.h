@@ -58,10 +58,17 @@ typedef struct mmci_sparse_request {
   mmci_sparse_form result;
 } mmci_sparse_request;
 
+/* Takes the order from an end that has the fewest lines, as a vector has, where that is surely
+ * worth no look at others: time is asked for, and it takes less than estimates do. Every factor is
+ * then read once for each line, which is the least unless some products hardly have nonzeros. *out
+ * has no steps where it is not. Of sparse factors only the sides and the nonzeros count, so that
+ * they may be the transposed ones. Returns E_NOMEM. */
+mmc_status mmci_sparse_order_at_once(int32_t n, const mmci_sparse_shape *factors,
+                                     const mmci_sparse_prices *prices, mmci_sparse_request request,
+                                     mmci_sparse_order *out, mmci_error *error);
+
 /* Finds the cheapest order of at most MMCI_SPARSE_FACTORS factors, in O(n^3) time and passages over
- * the estimates. Where a dense factor at an end has as few lines as any side of the chain, as a
- * vector has, multiplying from there is taken at once when that takes less time than estimates do,
- * and time is asked for. Returns E_NOMEM. */
+ * the estimates. Returns E_NOMEM. */
 mmc_status mmci_sparse_order_create(int32_t n, const mmci_sparse_shape *factors,
                                     const mmci_sparse_prices *prices, mmci_sparse_request request,
                                     mmci_sparse_order *out, mmci_error *error);

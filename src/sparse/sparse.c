@@ -14,6 +14,7 @@
 /* A matrix that is sparse, or dense and row-major. */
 typedef struct operand {
   bool is_dense;
+  bool is_turned; /* csr is the transposed matrix, as it was given */
   mmci_csr csr;
   int64_t rows, cols, ld;
   void *data;   /* of a dense one */
@@ -63,12 +64,16 @@ static mmc_status check_dense(mmc_dtype dtype, const mmc_matrix *matrix, const c
   return mmci_fail(error, status, "%s: %s", name, found.text + sizeof part + 1);
 }
 
-/* Reads a sparse factor after its op. */
+/* Reads a sparse factor after its op; where `elements` are not asked for, as it was given. */
 static mmc_status take_sparse(mmc_dtype dtype, const mmc_sparse_factor *f, const char *name,
-                              operand *out, mmci_error *error) {
+                              bool elements, operand *out, mmci_error *error) {
   mmci_csr stored, turned;
   mmc_status status = mmci_csr_read(dtype, f->csr, name, &stored, error);
   if (status != MMC_OK) return status;
+  if (f->op == MMC_OP_T && !elements) {
+    *out = (operand){.is_turned = true, .csr = stored, .rows = stored.cols, .cols = stored.rows};
+    return MMC_OK;
+  }
   if (f->op != MMC_OP_N) {
     status = mmci_csr_transpose(&stored, f->op == MMC_OP_H, &turned, error);
     mmci_csr_release(&stored);
@@ -76,6 +81,18 @@ static mmc_status take_sparse(mmc_dtype dtype, const mmc_sparse_factor *f, const
     stored = turned;
   }
   *out = (operand){.csr = stored, .rows = stored.rows, .cols = stored.cols};
+  return MMC_OK;
+}
+
+/* Brings a factor that was taken as it was given into the form that its op says. */
+static mmc_status turn(operand *x, mmci_error *error) {
+  mmci_csr turned;
+  if (!x->is_turned) return MMC_OK;
+  mmc_status status = mmci_csr_transpose(&x->csr, false, &turned, error);
+  if (status != MMC_OK) return status;
+  mmci_csr_release(&x->csr);
+  x->csr = turned;
+  x->is_turned = false;
   return MMC_OK;
 }
 
@@ -137,9 +154,11 @@ static void release_factors(int64_t n, operand *factors, mmci_csr *kept) {
   }
 }
 
-/* Reads all factors; on failure none is left. */
+/* Reads all factors, transposed ones as they were given unless it turns them; on failure none is
+ * left. */
 static mmc_status take_factors(mmc_dtype dtype, int64_t n, const mmc_sparse_factor *factors,
-                               bool elements, operand *out, mmci_csr *kept, mmci_error *error) {
+                               bool elements, bool turns, operand *out, mmci_csr *kept,
+                               mmci_error *error) {
   mmc_status status = MMC_OK;
   int64_t taken = 0;
   for (; taken < n && status == MMC_OK; taken++) {
@@ -152,7 +171,7 @@ static mmc_status take_factors(mmc_dtype dtype, int64_t n, const mmc_sparse_fact
     if (take_again(factors, taken, out, kept)) {
       /* Nothing is read. */
     } else if (f->csr != NULL) {
-      status = take_sparse(dtype, f, name, &out[taken], error);
+      status = take_sparse(dtype, f, name, turns, &out[taken], error);
     } else if (elements) {
       status = take_dense(dtype, f, name, &out[taken], error);
     } else {
@@ -175,7 +194,7 @@ static mmc_status take_factors(mmc_dtype dtype, int64_t n, const mmc_sparse_fact
 
 /* ---- planning -------------------------------------------------------------------------------- */
 
-static mmc_status plan(mmci_sparse_chain *x, const operand *factors, mmci_error *error) {
+static mmc_status plan(mmci_sparse_chain *x, operand *factors, mmci_error *error) {
   mmci_sparse_shape shapes[MMCI_SPARSE_FACTORS];
   mmci_facts facts;
   mmc_status status = mmci_opened_facts(&x->on, x->dtype, MMCI_NATIVE, &facts, error);
@@ -189,6 +208,10 @@ static mmc_status plan(mmci_sparse_chain *x, const operand *factors, mmci_error 
                                      .bytes_per_s = facts.bytes_per_s,
                                      .launch_s = facts.launch_s,
                                      .dtype = x->dtype};
+  status = mmci_sparse_order_at_once(x->n, shapes, &prices, x->request, &x->order, error);
+  if (status != MMC_OK || x->order.count > 0) return status;
+  for (int32_t i = 0; i < x->n && status == MMC_OK; i++) status = turn(&factors[i], error);
+  if (status != MMC_OK) return status;
   return mmci_sparse_order_create(x->n, shapes, &prices, x->request, &x->order, error);
 }
 
@@ -221,7 +244,7 @@ mmc_status mmci_sparse_chain_create(const mmci_opened *on, mmc_dtype dtype, int6
   x->dtype = dtype;
   x->request = request;
   x->n = (int32_t)n;
-  status = take_factors(dtype, n, factors, false, operands, kept, error);
+  status = take_factors(dtype, n, factors, false, false, operands, kept, error);
   if (status == MMC_OK) {
     for (int32_t i = 0; i < x->n && status == MMC_OK; i++) {
       mmci_sparse_kind *kind = &x->kinds[i];
@@ -359,6 +382,15 @@ static mmc_status solve(const mmci_sparse_chain *x, const mmci_sparse_step *step
   return status == MMC_OK ? see_pivot(x, factor, pivot, error) : status;
 }
 
+/* Multiplies a vector by the transposed of a factor as it was given: (A^T b)^T is b^T A. */
+static void multiply_turned(mmci_sparse_kernel kernel, const operand *a, const operand *b,
+                            operand *c) {
+  if (kernel == MMCI_CSR_DENSE)
+    mmci_dense_multiply_csr(1, b->data, b->rows, &a->csr, c->data, c->rows);
+  else
+    mmci_csr_multiply_dense(&b->csr, a->data, 1, 1, c->data, 1);
+}
+
 /* Multiplies. A dense result that has memory already is written there. */
 static mmc_status multiply(const mmci_sparse_chain *x, mmci_sparse_kernel kernel, const operand *a,
                            const operand *b, operand *c, mmci_error *error) {
@@ -371,6 +403,10 @@ static mmc_status multiply(const mmci_sparse_chain *x, mmci_sparse_kernel kernel
     if (status != MMC_OK) return status;
   }
   if (a->rows == 0 || b->cols == 0) return MMC_OK;
+  if (a->is_turned || b->is_turned) {
+    multiply_turned(kernel, a, b, c);
+    return MMC_OK;
+  }
   if (kernel == MMCI_DENSE_DENSE) return multiply_dense(&x->on, x->dtype, a, b, c, error);
   if (kernel == MMCI_CSR_CSR_DENSE)
     mmci_csr_multiply_to_dense(&a->csr, &b->csr, c->data, c->ld);
@@ -439,6 +475,17 @@ static mmc_status hand_over(const mmci_sparse_chain *x, operand *result, bool in
   return MMC_OK;
 }
 
+/* Whether each step is a vector by a factor, which may be read by its rows or by its columns. */
+static bool walks(const mmci_sparse_chain *x) {
+  return x->order.is_at_once && (x->kinds[0].rows == 1 || x->kinds[x->n - 1].cols == 1);
+}
+
+/* Whether that can be done: vectors have no gaps, of which rows have none. */
+static bool can_be_turned(const operand *a, const operand *b, const operand *c) {
+  return a->is_turned ? b->cols == 1 && b->ld == 1 && (c->data == NULL || c->ld == 1)
+                      : b->is_turned && a->rows == 1;
+}
+
 static mmc_status run_steps(const mmci_sparse_chain *x, operand *operands, const mmc_matrix *dense,
                             mmci_error *error) {
   mmc_status status = MMC_OK;
@@ -455,6 +502,8 @@ static mmc_status run_steps(const mmci_sparse_chain *x, operand *operands, const
                      .cols = dense->cols,
                      .ld = mmci_matrix_ld(dense),
                      .data = dense->data};
+    if (status == MMC_OK && !can_be_turned(a, b, c)) status = turn(a, error);
+    if (status == MMC_OK && !can_be_turned(a, b, c)) status = turn(b, error);
     const bool solves = step->kernel == MMCI_SOLVE_LEFT || step->kernel == MMCI_SOLVE_RIGHT;
     if (status == MMC_OK)
       status = solves ? solve(x, step, a, b, c, error) : multiply(x, step->kernel, a, b, c, error);
@@ -495,7 +544,8 @@ mmc_status mmci_sparse_chain_execute(mmci_sparse_chain *chain, const mmc_sparse_
   if (factors == NULL)
     return mmci_fail_argument(error, MMC_E_ARG, "factors", "expected factors, got NULL");
   mmc_status status = check_out(x, dense, sparse, error);
-  if (status == MMC_OK) status = take_factors(x->dtype, x->n, factors, true, operands, kept, error);
+  if (status == MMC_OK)
+    status = take_factors(x->dtype, x->n, factors, true, !walks(x), operands, kept, error);
   if (status != MMC_OK) return status;
   for (int32_t i = x->n; i < 2 * x->n; i++) operands[i] = (operand){0};
   /* The last product may go where the result does when that is row-major. */
