@@ -187,7 +187,7 @@ def test_conjugates_of_any_layout(rng, device, dtype):
             factors.append(_lazily(made, ways[rng.integers(4)]))
         if len(set(dims)) == 1:
             factors = [factors[rng.integers(2)] for _ in factors[:-1]] + [factors[0].mH]
-        expected = functools.reduce(torch.matmul, [f.resolve_conj() for f in factors])
+        expected = reduce(torch.matmul, [f.resolve_conj() for f in factors])
         out, plan = torch.empty_like(expected), mmchain.plan(factors)
         for _ in range(4):
             for found in (
