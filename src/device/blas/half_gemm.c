@@ -154,6 +154,7 @@ static void multiply_by_vector(const mmci_halves *x, int64_t count, const void *
                                void *c) {
   const mmci_gemm *gemm = &x->gemm;
   float left[FEW_ROWS * MMCI_HALF_SMALL], right[MMCI_HALF_SMALL], sums[FEW_ROWS];
+  const bool keeps_left = x->a_step == 0 && gemm->m <= FEW_ROWS;
   for (int64_t i = 0; i < count; i++) {
     if (i == 0 || x->b_step != 0)
       widen_operand(gemm->dtype, mmci_address(b, i * x->b_step), &gemm->b, 0, 0, (int)gemm->k, 1,
@@ -161,8 +162,9 @@ static void multiply_by_vector(const mmci_halves *x, int64_t count, const void *
     for (int64_t row = 0; row < gemm->m; row += FEW_ROWS) {
       const int rows = gemm->m - row < FEW_ROWS ? (int)(gemm->m - row) : FEW_ROWS;
       uint16_t *to = (uint16_t *)mmci_address(c, i * x->c_step) + row * gemm->ldc;
-      widen_operand(gemm->dtype, mmci_address(a, i * x->a_step), &gemm->a, row, 0, rows,
-                    (int)gemm->k, left);
+      if (i == 0 || !keeps_left)
+        widen_operand(gemm->dtype, mmci_address(a, i * x->a_step), &gemm->a, row, 0, rows,
+                      (int)gemm->k, left);
       const mmci_gemm wide = widened_by_vector(gemm, rows);
       const mmci_vectors vectors = mmci_vectors_make(&wide, 0, 0, 0);
       mmci_vectors_multiply(&vectors, 1, left, right, sums);
