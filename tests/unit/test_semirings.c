@@ -307,15 +307,24 @@ static void large_products_are_exact(void **unused) {
 }
 
 #ifdef MMCI_WITH_BLAS
-/* The tiles of every instruction set that this processor has. */
-static void tiles_agree(void **unused) {
-  const mmci_semiring_tiles *all[3] = {&mmci_semiring_tiles_portable};
-  int count = 1;
-  (void)unused;
+enum { TILES = 3 };
+
+/* Finds the tiles of every instruction set that this processor has, the portable ones first, and
+ * returns how many there are. */
+static int tiles_here(const mmci_semiring_tiles *all[TILES]) {
+  int count = 0;
+  all[count++] = &mmci_semiring_tiles_portable;
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2")) all[count++] = &mmci_semiring_tiles_avx2;
   if (__builtin_cpu_supports("avx512f")) all[count++] = &mmci_semiring_tiles_avx512;
 #endif
+  return count;
+}
+
+static void tiles_agree(void **unused) {
+  const mmci_semiring_tiles *all[TILES];
+  const int count = tiles_here(all);
+  (void)unused;
   enum { K = 37, MOST_ELEMENTS = 8 * 64 };
   for (int s = 0; s < count; s++)
     for (int d = 0; d < 3; d++) {
@@ -375,14 +384,10 @@ static void check_vector(const mmci_semiring_tile *tile, mmc_dtype dtype, int64_
 }
 
 static void vectors_agree(void **unused) {
-  const mmci_semiring_tiles *all[3] = {&mmci_semiring_tiles_portable};
+  const mmci_semiring_tiles *all[TILES];
   static const int64_t sides[] = {1, 2, 3, 5, 16, 33, 64, 130, 300};
-  int count = 1;
+  const int count = tiles_here(all);
   (void)unused;
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) all[count++] = &mmci_semiring_tiles_avx2;
-  if (__builtin_cpu_supports("avx512f")) all[count++] = &mmci_semiring_tiles_avx512;
-#endif
   for (int s = 0; s < count; s++)
     for (int x = 0; x < 81; x++)
       for (int t = 0; t < 8; t++)
