@@ -82,12 +82,6 @@ int cli_progress_show_words(cli_progress *progress, double done, const char *wor
   return 0;
 }
 
-int cli_progress_show_left(cli_progress *progress, double done, double left_s) {
-  char words[40] = "done";
-  if (isfinite(left_s)) snprintf(words, sizeof words, "done, %.0f s left", ceil(left_s));
-  return cli_progress_show_words(progress, done, words);
-}
-
 int cli_progress_show(void *user, double done) {
   return cli_progress_show_words(user, done, "done");
 }

@@ -27,9 +27,6 @@ int cli_progress_show(void *user, double done);
 /* Shows progress with words behind the percents, as in "done". Returns what cli_progress_show()
  * does. */
 int cli_progress_show_words(cli_progress *progress, double done, const char *words);
-/* Shows progress with the seconds that are left, which are not finite when unknown. Returns what
- * cli_progress_show() does. */
-int cli_progress_show_left(cli_progress *progress, double done, double left_s);
 /* Wipes the bar. */
 void cli_progress_end(cli_progress *progress);
 

@@ -1,7 +1,6 @@
 #include "xml.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 void cli_print_xml(cli_stream *out, const char *text) {
@@ -18,15 +17,6 @@ void cli_print_xml(cli_stream *out, const char *text) {
     else
       cli_print(out, "%c", fine && *c != 0x7f ? *c : '?');
   }
-}
-
-void cli_printf_xml(cli_stream *out, const char *format, ...) {
-  char text[1001];
-  va_list args;
-  va_start(args, format);
-  if (vsnprintf(text, sizeof text, format, args) < 0) text[0] = '\0';
-  va_end(args);
-  cli_print_xml(out, text);
 }
 
 cli_quantity cli_in_units(double value, const char *unit) {

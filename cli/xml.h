@@ -8,8 +8,6 @@
 /* Prints text in which characters that mean something in XML and HTML are escaped, and those that
  * may not stand there become "?". */
 void cli_print_xml(cli_stream *out, const char *text);
-/* Formats at most 1000 characters and prints them as cli_print_xml() does. */
-void cli_printf_xml(cli_stream *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 typedef struct cli_quantity {
   char text[32];

@@ -310,7 +310,7 @@ static int run_random_set(state *x) {
 
 /* ---- method 600 ------------------------------------------------------------------------------ */
 
-enum { CUBE_MOST = 24, AXIS_MOST = 256, GRID_MOST = 16 };
+enum { AXIS_MOST = 256, GRID_MOST = 16 };
 
 /* Finds the step of a ladder: of the rises of the time from each size to the next, the period
  * behind whose multiples most lie, beyond what chance puts there. 0 when there is no ladder. */

@@ -83,13 +83,15 @@ int mmcp_is_autocast(void) {
   return is_cast != NULL ? is_cast(CPU) || is_cast(CUDA) : ask(&autocast);
 }
 
-int mmcp_is_watched(void) {
+static int is_watched(void) {
   const int watched = knows() ? ask(&modes) : 0;
   if (watched != 0 || !knows()) return watched;
   return trace != NULL ? *trace() != NULL : ask(&tracing);
 }
 
-int mmcp_has_tangents(void) {
+/* Says whether a level of forward-mode differentiation is open, so that tensors may have tangents,
+ * which are not in their memory. */
+static int has_tangents(void) {
   PyObject *now = knows() && level != NULL ? PyDict_GetItemWithError(tangents, level) : NULL;
   if (now == NULL) return PyErr_Occurred() ? -1 : 0;
   const long number = PyLong_AsLong(now); /* -1: none is open */
@@ -97,14 +99,14 @@ int mmcp_has_tangents(void) {
 }
 
 int mmcp_is_torchs(bool has_plan) {
-  int is = mmcp_is_watched();
-  if (is == 0) is = mmcp_has_tangents();
+  int is = is_watched();
+  if (is == 0) is = has_tangents();
   return is != 0 || has_plan ? is : mmcp_is_autocast();
 }
 
 PyObject *mmcp_watched(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;
-  const int is = mmcp_is_watched();
+  const int is = is_watched();
   return is < 0 ? NULL : PyBool_FromLong(is);
 }

@@ -20,7 +20,9 @@ double mmci_gemm_bytes(const mmci_gemm *gemm) {
   return (double)mmc_dtype_size(gemm->dtype) * (m * k + k * n + m * n) * batch_of(gemm);
 }
 
-bool mmci_gemm_pays_whole(const mmci_gemm *gemm) {
+/* Says whether a product is so large that sums of whole numbers take less time than others on
+ * tensor cores. */
+static bool pays_whole(const mmci_gemm *gemm) {
   enum { LEAST_K = 1024, MOST_K = 1 << 15, LEAST_SIDE = 512 };
   static const double LEAST_SINGLE = 6e9, LEAST_DOUBLE = 4.3e10; /* multiplications */
   const bool is_complex = mmci_dtype_is_complex(gemm->dtype);
@@ -40,7 +42,7 @@ static bool is_long(const mmci_gemm *gemm) {
 }
 
 void mmci_gemm_choose_sums(mmci_gemm *gemm) {
-  const bool whole = gemm->precision == MMCI_REPRODUCIBLE_FAITHFUL && mmci_gemm_pays_whole(gemm);
+  const bool whole = gemm->precision == MMCI_REPRODUCIBLE_FAITHFUL && pays_whole(gemm);
   gemm->sums = whole ? MMCI_SUMS_WHOLE : is_long(gemm) ? MMCI_SUMS_PIECES : MMCI_SUMS_CHAIN;
 }
 

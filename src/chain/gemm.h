@@ -102,12 +102,9 @@ static inline bool mmci_gemm_is_whole(const mmci_gemm *gemm) {
 /* Says whether sums must not be cut along k, since their bits would depend on the cut: those of
  * 16-bit elements are rounded to them at every cut, others are not chains that go on. */
 bool mmci_gemm_keeps_k(const mmci_gemm *gemm);
-/* Says whether a product of a chain whose precision is MMCI_REPRODUCIBLE_FAITHFUL has sums of whole
- * numbers: it is large, so that they take less time than others on tensor cores. Whether it does is
- * part of what its bits are, so it depends on its dtype, rule and sizes alone. */
-bool mmci_gemm_pays_whole(const mmci_gemm *gemm);
-/* Sets `sums` of a product of a chain: of whole numbers by that, or in pieces where the product is
- * long, by its dtype, rule and sizes alone. */
+/* Sets `sums` of a product of a chain, by its precision, dtype, rule and sizes alone, since they
+ * are part of what its bits are: of whole numbers where MMCI_REPRODUCIBLE_FAITHFUL allows them and
+ * they take less time than others on tensor cores, or in pieces where the product is long. */
 void mmci_gemm_choose_sums(mmci_gemm *gemm);
 
 /* Returns the form of an operand that is rows x cols after its op, without gaps. */

@@ -27,10 +27,6 @@ uint32_t mmci_traits_close(uint32_t traits, bool is_complex);
 uint32_t mmci_traits_transpose(uint32_t traits);
 /* Returns what is known of the product of two matrices with these traits, of whatever shapes. */
 uint32_t mmci_traits_product(uint32_t left, uint32_t right, bool is_complex);
-/* Returns the traits of the inverse: those of the matrix. */
-static inline uint32_t mmci_traits_invert(uint32_t traits) {
-  return traits;
-}
 
 /* ---- bands ---------------------------------------------------------------------------------- */
 

@@ -194,10 +194,6 @@ double mmci_array_seconds(const mmci_array *array, int64_t m, int64_t k, int64_t
   return interpolated(corners, p);
 }
 
-double mmci_array_efficiency(const mmci_array *array, int64_t m, int64_t k, int64_t n) {
-  return mmci_flops(array->like.dtype, m, k, n) / mmci_array_seconds(array, m, k, n);
-}
-
 /* ---- two arrays ---------------------------------------------------------------------------- */
 
 static int64_t common_divisor(int64_t a, int64_t b) {

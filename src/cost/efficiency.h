@@ -66,9 +66,6 @@ mmc_status mmci_array_join(const mmci_array *kept, const mmci_array *fresh, mmci
 int64_t mmci_array_count(const mmci_array *array);
 /* Predicts the seconds of a product; NaN outside of the array. */
 double mmci_array_seconds(const mmci_array *array, int64_t m, int64_t k, int64_t n);
-/* Returns E(m, n, k) in real flops a second, which is 8mnk/t for complex numbers; NaN outside of
- * the array. */
-double mmci_array_efficiency(const mmci_array *array, int64_t m, int64_t k, int64_t n);
 
 /* Finds the near-optimal two-way cut along m or n (online steps 610 to 630): of the cuts that gain
  * more than their margin it is the one whose two parts are predicted to take least time. Where no

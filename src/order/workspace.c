@@ -8,8 +8,11 @@ static uint64_t max(uint64_t a, uint64_t b) {
   return a > b ? a : b;
 }
 
-mmci_need mmci_product_need(uint64_t left, uint64_t left_result, uint64_t right,
-                            uint64_t right_result, uint64_t result) {
+/* Returns the need of a product whose children need left and right bytes and leave results of
+ * left_result and right_result bytes (0 for factors), and whose own result takes result bytes. It
+ * saturates. */
+static mmci_need product_need(uint64_t left, uint64_t left_result, uint64_t right,
+                              uint64_t right_result, uint64_t result) {
   uint64_t all = mmci_bytes_add(mmci_bytes_add(left_result, right_result), result);
   uint64_t left_first = max(left, mmci_bytes_add(left_result, right));
   uint64_t right_first = max(right, mmci_bytes_add(right_result, left));
@@ -23,7 +26,7 @@ void mmci_tree_needs(const mmci_tree *tree, const uint64_t *result_bytes, mmci_n
   for (int32_t t = 0; t < n - 1; t++) {
     mmci_product p = tree->products[t];
     bool root = t == n - 2;
-    needs[t] = mmci_product_need(
+    needs[t] = product_need(
         p.left < n ? 0 : needs[p.left - n].bytes, p.left < n ? 0 : result_bytes[p.left - n],
         p.right < n ? 0 : needs[p.right - n].bytes, p.right < n ? 0 : result_bytes[p.right - n],
         root ? 0 : result_bytes[t]);
@@ -164,8 +167,8 @@ static mmc_status offer_product(search *s, int32_t i, int32_t k, int32_t j, int3
   const option *right = &s->frontiers[index_of(s, k, j)].options[b];
   const bound *row = row_of_bounds(s, i);
   uint64_t result = is_whole(s, i, j) ? 0 : row[j].result_bytes;
-  mmci_need need = mmci_product_need(left->need_bytes, row[k].result_bytes, right->need_bytes,
-                                     row_of_bounds(s, j)[k].result_bytes, result);
+  mmci_need need = product_need(left->need_bytes, row[k].result_bytes, right->need_bytes,
+                                row_of_bounds(s, j)[k].result_bytes, result);
   s->work++;
   if (need.bytes > s->limit_bytes) return MMC_OK;
   option x = {
@@ -230,8 +233,8 @@ static mmc_status solve_sub_chain(search *s, int32_t i, int32_t j, mmci_error *e
   bool possible = left[j].need_bytes <= s->limit_bytes;
   for (int32_t k = i + 1; possible && k < j && status == MMC_OK; k++) {
     if (left[k].need_bytes > s->limit_bytes || right[k].need_bytes > s->limit_bytes) continue;
-    mmci_need need = mmci_product_need(left[k].need_bytes, left[k].result_bytes,
-                                       right[k].need_bytes, right[k].result_bytes, result);
+    mmci_need need = product_need(left[k].need_bytes, left[k].result_bytes, right[k].need_bytes,
+                                  right[k].result_bytes, result);
     if (need.bytes > s->limit_bytes) continue;
     mmci_u128 product = cost_of(s->problem, i, k, j);
     mmci_u128 least =
@@ -258,8 +261,8 @@ static mmc_status find_leanest(search *s, mmci_error *error) {
       uint64_t result = is_whole(s, i, j) ? 0 : x.result_bytes;
       for (int32_t k = i + 1; k < j; k++) {
         if (left[k].need_bytes >= x.need_bytes || right[k].need_bytes >= x.need_bytes) continue;
-        mmci_need need = mmci_product_need(left[k].need_bytes, left[k].result_bytes,
-                                           right[k].need_bytes, right[k].result_bytes, result);
+        mmci_need need = product_need(left[k].need_bytes, left[k].result_bytes, right[k].need_bytes,
+                                      right[k].result_bytes, result);
         if (need.bytes < x.need_bytes) x.need_bytes = need.bytes;
       }
       set_bound(s, i, j, x);

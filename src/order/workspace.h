@@ -16,12 +16,6 @@ typedef struct mmci_need {
   bool right_first; /* the right child is computed before the left */
 } mmci_need;
 
-/* Returns the need of a product whose children need left and right bytes and leave results of
- * left_result and right_result bytes (0 for factors), and whose own result takes result bytes. It
- * saturates. */
-mmci_need mmci_product_need(uint64_t left, uint64_t left_result, uint64_t right,
-                            uint64_t right_result, uint64_t result);
-
 /* Fills needs[t] for every product of the tree, n-1 of them, whose result takes result_bytes[t];
  * the root's is the caller's and counts 0 bytes. */
 void mmci_tree_needs(const mmci_tree *tree, const uint64_t *result_bytes, mmci_need *needs);

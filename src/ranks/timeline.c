@@ -52,7 +52,6 @@ mmc_status mmci_timeline_predict(const mmci_cards_program *program,
     if (of_rank[MMCI_LANE_ARRIVALS] > out->communication_s)
       out->communication_s = of_rank[MMCI_LANE_ARRIVALS];
   }
-  out->exposed_s = out->seconds - out->products_s;
   free(ends);
   free(free_at);
   free(busy);

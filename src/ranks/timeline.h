@@ -18,7 +18,6 @@ typedef struct mmci_timeline {
   double seconds;
   double products_s;      /* the most that a rank computes */
   double communication_s; /* the most that copies from other ranks take on one rank */
-  double exposed_s;       /* seconds that no product hides: seconds less products_s */
 } mmci_timeline;
 
 /* Returns E_NOMEM. */

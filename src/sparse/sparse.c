@@ -275,10 +275,6 @@ const mmci_sparse_order *mmci_sparse_chain_order(const mmci_sparse_chain *chain)
   return &chain->order;
 }
 
-mmc_dtype mmci_sparse_chain_dtype(const mmci_sparse_chain *chain) {
-  return chain->dtype;
-}
-
 /* ---- execution ------------------------------------------------------------------------------- */
 
 /* Brings a matrix into the other form. */

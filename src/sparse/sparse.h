@@ -17,7 +17,6 @@ void mmci_sparse_chain_destroy(mmci_sparse_chain *chain);
 mmc_status mmci_sparse_chain_explain(const mmci_sparse_chain *chain, mmc_format format,
                                      mmc_write_fn write, void *user, mmci_error *error);
 const mmci_sparse_order *mmci_sparse_chain_order(const mmci_sparse_chain *chain);
-mmc_dtype mmci_sparse_chain_dtype(const mmci_sparse_chain *chain);
 
 /* Executes with matrices of the same sides and kinds. The result goes to dense, or is made in
  * sparse, whichever was planned for; the other is NULL. Returns E_ARG (also where a factor is

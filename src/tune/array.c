@@ -86,9 +86,8 @@ static mmci_gemm stair(const mmci_gemm *like, mmci_axis axis, int64_t x) {
   return product_of(like, resized.m, resized.k, resized.n);
 }
 
-/* Finds the step along axis. *took_s is what measuring took, whenever that was. */
-static mmc_status find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis axis, int64_t reach,
-                            int64_t *step, double *took_s, mmci_error *error) {
+mmc_status mmci_find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis axis, int64_t reach,
+                          int64_t *step, double *took_s, mmci_error *error) {
   static const char *const units[] = {"sizes along m", "sizes along k", "sizes along n"};
   /* rises[x] is how far the time rises from x to x+1, beyond the noise of both. */
   double *rises = mmci_alloc_zeroed((size_t)reach + 1, sizeof *rises);
@@ -109,12 +108,6 @@ static mmc_status find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis 
   if (status == MMC_OK) *step = step_of(rises, reach);
   free(rises);
   return status;
-}
-
-mmc_status mmci_find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis axis, int64_t reach,
-                          int64_t *step, mmci_error *error) {
-  double took_s;
-  return find_step(tuner, like, axis, reach, step, &took_s, error);
 }
 
 /* ---- the grid ------------------------------------------------------------------------------ */
@@ -400,8 +393,8 @@ static mmc_status find_steps(mmci_tuner *tuner, const mmci_gemm *like,
   for (int i = 0; i < 3; i++) {
     double took_s;
     int64_t reach = reach_of(options, i);
-    mmc_status status =
-        find_step(tuner, &middle, (mmci_axis)(MMCI_AXIS_M + i), reach, &steps[i], &took_s, error);
+    mmc_status status = mmci_find_step(tuner, &middle, (mmci_axis)(MMCI_AXIS_M + i), reach,
+                                       &steps[i], &took_s, error);
     if (status != MMC_OK) return status;
     all_s += took_s;
     count += (double)reach;

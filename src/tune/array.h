@@ -23,9 +23,10 @@ mmci_array_options mmci_array_defaults(int64_t most);
 
 /* Finds the step along axis: the greatest length whose multiples have three quarters of all
  * significant rises of the time behind them, with three stairs at least; 1 when there is none. like
- * gives the other sizes. Returns: what mmci_tuner_ask() does. */
+ * gives the other sizes. *took_s is the seconds that measuring took, now or in an earlier call.
+ * Returns: what mmci_tuner_ask() does. */
 mmc_status mmci_find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis axis, int64_t reach,
-                          int64_t *step, mmci_error *error);
+                          int64_t *step, double *took_s, mmci_error *error);
 
 /* Finds the steps and measures the array for products like the given one. Without a budget the grid
  * has all multiples of a step up to 8 of them and is thinned above; with one it is as fine as the

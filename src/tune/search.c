@@ -683,9 +683,3 @@ mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t coun
                          mmci_choice *choices, int64_t *decided, mmci_error *error) {
   return mmci_tune_given(tuner, gemms, NULL, count, choices, decided, error);
 }
-
-mmc_status mmci_tune_product(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_choice *choice,
-                             mmci_error *error) {
-  int64_t decided;
-  return mmci_tune_set(tuner, gemm, 1, choice, &decided, error);
-}

@@ -23,8 +23,4 @@ mmc_status mmci_tune_given(mmci_tuner *tuner, const mmci_gemm *gemms, const mmci
                            int64_t count, mmci_choice *choices, int64_t *decided,
                            mmci_error *error);
 
-/* Decides one product, as mmci_tune_set() does. */
-mmc_status mmci_tune_product(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_choice *choice,
-                             mmci_error *error);
-
 #endif

@@ -555,7 +555,9 @@ static mmc_status ready_once(mmci_wisdom *wisdom, bool writing, mmci_error *erro
   return open_file(wisdom, writing, error);
 }
 
-mmc_status mmci_database_ready(mmci_wisdom *wisdom, bool writing, mmci_error *error) {
+/* Opens the file and checks all of it, unless it is open already; the error says what is wrong with
+ * it. After MMC_OK db is NULL when !writing and there is nothing to read. */
+static mmc_status make_ready(mmci_wisdom *wisdom, bool writing, mmci_error *error) {
   if (wisdom->place.path[0] == '\0' && !wisdom->in_memory)
     return mmci_fail(error, MMC_E_UNSUPPORTED, "no wisdom store: %s", wisdom->place.no);
   mmc_status status = ready_once(wisdom, writing, error);
@@ -563,8 +565,7 @@ mmc_status mmci_database_ready(mmci_wisdom *wisdom, bool writing, mmci_error *er
     status = ready_once(wisdom, writing, error);
   /* A caller that cannot set a corrupt file aside is told what is wrong with the file. */
   mmci_error mending;
-  if (!writing && wisdom->corrupt && mmci_database_ready(wisdom, true, &mending) == MMC_OK)
-    return MMC_OK;
+  if (!writing && wisdom->corrupt && make_ready(wisdom, true, &mending) == MMC_OK) return MMC_OK;
   /* What was set aside needs a new file, which an earlier call may not have come to make. */
   if (status == MMC_OK && wisdom->aside != NULL && wisdom->db == NULL)
     status = ready_once(wisdom, true, error);
@@ -579,7 +580,7 @@ mmc_status mmci_database_write(mmci_wisdom *wisdom, mmci_database_work work, voi
                                mmci_error *error) {
   mmc_status status = MMC_OK;
   for (int t = 0; t < TRIES; t++) {
-    status = mmci_database_ready(wisdom, true, error);
+    status = make_ready(wisdom, true, error);
     if (status != MMC_OK) return status;
     status = transact(wisdom, "BEGIN IMMEDIATE", work, user, error);
     wisdom->generation++;
@@ -596,10 +597,10 @@ mmc_status mmci_database_write(mmci_wisdom *wisdom, mmci_database_work work, voi
 
 mmc_status mmci_database_read(mmci_wisdom *wisdom, mmci_database_work work, void *user,
                               mmci_error *error) {
-  mmc_status status = mmci_database_ready(wisdom, false, error);
+  mmc_status status = make_ready(wisdom, false, error);
   if (status != MMC_OK || wisdom->db == NULL) return status;
   status = transact(wisdom, "BEGIN", work, user, error);
   mmci_error mending;
-  if (wisdom->corrupt) mmci_database_ready(wisdom, true, &mending);
+  if (wisdom->corrupt) make_ready(wisdom, true, &mending);
   return status;
 }

@@ -49,9 +49,6 @@ struct mmci_wisdom {
   mmci_pricing_cache pricings; /* a cache that locks itself */
 };
 
-/* Opens the file and checks all of it, unless it is open already; the error says what is wrong with
- * it. After MMC_OK db is NULL when !writing and there is nothing to read. */
-mmc_status mmci_database_ready(mmci_wisdom *wisdom, bool writing, mmci_error *error);
 void mmci_database_close(mmci_wisdom *wisdom);
 
 /* Opens a file that was set aside, for reading only, as it lies. */

@@ -57,11 +57,12 @@ static element held_get(const held *h, const unsigned char *room, int64_t r, int
   return value;
 }
 
-void held_put(held *h, int64_t r, int64_t c, element value) {
+/* Sets element (r, c) of op(A) as it must be. */
+static void held_put(held *h, int64_t r, int64_t c, element value) {
   element_write(h->dtype, h->content + place(h, r, c), value);
 }
 
-element held_content(const held *h, int64_t r, int64_t c) {
+static element held_content(const held *h, int64_t r, int64_t c) {
   return element_read(h->dtype, h->content + place(h, r, c));
 }
 
@@ -161,7 +162,8 @@ static int to_stdout(void *user, const char *bytes, size_t size) {
   return fwrite(bytes, 1, size, stdout) == size ? 0 : -1;
 }
 
-void problem_describe(const problem *p) {
+/* Prints the chain and where its matrices lie. */
+static void problem_describe(const problem *p) {
   printf("  ");
   mmc_chain_write(p->chain, to_stdout, NULL);
   printf(", %s values, ", p->shape.values == WHOLE ? "whole" : "real");

@@ -90,16 +90,12 @@ bool succeeded(const setting *on, mmc_status status, const char *what);
 /* Zeros; ends the test when memory is short. */
 void *allocate(size_t size);
 
-/* Element (r, c) of op(A) as it must be. */
-void held_put(held *h, int64_t r, int64_t c, element value);
-element held_content(const held *h, int64_t r, int64_t c);
 /* Copies what a matrix must hold to where it lies. */
 bool held_write(const setting *on, const held *h);
 
 /* problem_destroy() takes what has failed, too. */
 bool problem_create(const setting *on, const shape *s, problem *p);
 void problem_destroy(problem *p);
-void problem_describe(const problem *p);
 /* Other values in the same place. */
 bool problem_fill(problem *p, uint64_t *random);
 /* Finds out what must come out. Must be called once the values are set, and before threads share

@@ -65,9 +65,10 @@ static mmc_status search(mmci_error *error) {
   mmci_tune_options options = mmci_tune_defaults();
   mmci_tuner *tuner = NULL;
   mmci_choice choice;
+  int64_t decided;
   mmci_gemm gemm = synthetic_gemm(4, 4, 8);
   mmc_status status = mmci_tuner_create(&machine, &options, &tuner, error);
-  if (status == MMC_OK) status = mmci_tune_product(tuner, &gemm, &choice, error);
+  if (status == MMC_OK) status = mmci_tune_set(tuner, &gemm, 1, &choice, &decided, error);
   mmci_tuner_destroy(tuner);
   return status;
 }

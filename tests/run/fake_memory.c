@@ -13,7 +13,8 @@ bool fake_span_is_empty(const fake_span *span) {
   return span->lines <= 0 || span->line_bytes <= 0;
 }
 
-uint64_t fake_span_extent(const fake_span *span) {
+/* Returns the bytes from the first byte to past the last. */
+static uint64_t extent(const fake_span *span) {
   if (fake_span_is_empty(span)) return 0;
   return (uint64_t)((span->lines - 1) * span->pitch + span->line_bytes);
 }
@@ -26,8 +27,7 @@ static uintptr_t number(const void *address) {
 bool fake_spans_meet(const fake_span *x, const fake_span *y) {
   if (fake_span_is_empty(x) || fake_span_is_empty(y)) return false;
   uintptr_t x_start = number(x->start), y_start = number(y->start);
-  if (x_start >= y_start + fake_span_extent(y) || y_start >= x_start + fake_span_extent(x))
-    return false;
+  if (x_start >= y_start + extent(y) || y_start >= x_start + extent(x)) return false;
   if (x->lines > y->lines) return fake_spans_meet(y, x);
   for (int64_t i = 0; i < x->lines; i++) {
     /* The first line of y that ends behind the start of this one. */
@@ -86,7 +86,7 @@ bool fake_memory_owns(const fake_memory *memory, const void *address) {
 }
 
 fake_block *fake_memory_find(const fake_memory *memory, const fake_span *span) {
-  uintptr_t start = number(span->start), end = start + fake_span_extent(span);
+  uintptr_t start = number(span->start), end = start + extent(span);
   for (size_t b = memory->count; b-- > 0;) {
     fake_block *x = &memory->blocks[b];
     uintptr_t block = number(x->start);

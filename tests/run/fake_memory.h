@@ -16,8 +16,6 @@ typedef struct fake_span {
 } fake_span;
 
 bool fake_span_is_empty(const fake_span *span);
-/* From the first byte to past the last. */
-uint64_t fake_span_extent(const fake_span *span);
 /* Whether they have a byte in common. */
 bool fake_spans_meet(const fake_span *x, const fake_span *y);
 

@@ -42,8 +42,9 @@ void fake_list_clear(fake_list *list) {
   *list = (fake_list){0};
 }
 
-/* Few ids are missing, which leaves few places. */
-fake_node *fake_list_find(const fake_list *list, uint64_t id) {
+/* Returns node id, or NULL. Few ids are missing between the first and the last, which leaves few
+ * places to look at. */
+static fake_node *find(const fake_list *list, uint64_t id) {
   const size_t count = list->count;
   if (count == 0 || id < list->nodes[0].id || id > list->nodes[count - 1].id) return NULL;
   const size_t before = (size_t)(id - list->nodes[0].id),
@@ -89,13 +90,13 @@ uint64_t fake_list_add(fake_list *list, const fake_node *what, uint64_t after, u
 
 /* Ids rise along the order, so one pass from the last to the first reaches all. */
 void fake_list_mark(fake_list *list, uint64_t id, uint64_t mark) {
-  fake_node *first = fake_list_find(list, id);
+  fake_node *first = find(list, id);
   if (first == NULL) return;
   first->mark = mark;
   for (size_t i = (size_t)(first - list->nodes) + 1; i-- > 0;) {
     const fake_node *x = &list->nodes[i];
     for (size_t a = 0; x->mark == mark && a < x->after_count; a++) {
-      fake_node *earlier = fake_list_find(list, x->after[a]);
+      fake_node *earlier = find(list, x->after[a]);
       if (earlier != NULL) earlier->mark = mark;
     }
   }
@@ -118,7 +119,7 @@ static bool clash(const fake_node *x, const fake_node *y, bool uploads_only) {
 static void check_races(fake_work *work, uint64_t id) {
   uint64_t mark = ++work->marks;
   fake_list_mark(&work->list, id, mark);
-  const fake_node *x = fake_list_find(&work->list, id);
+  const fake_node *x = find(&work->list, id);
   for (const fake_node *y = work->list.nodes; y < x; y++) {
     bool ordered = y->mark == mark;
     if (ordered && x->kind != FAKE_UPLOAD) continue;
@@ -276,7 +277,7 @@ static void do_node(fake_work *work, fake_node *node) {
 static bool is_ready(const fake_work *work, const fake_node *node) {
   if (node->done) return false;
   for (size_t a = 0; a < node->after_count; a++) {
-    const fake_node *earlier = fake_list_find(&work->list, node->after[a]);
+    const fake_node *earlier = find(&work->list, node->after[a]);
     if (earlier != NULL && !earlier->done) return false;
   }
   return true;
@@ -296,7 +297,8 @@ static bool do_any(fake_work *work) {
   return false;
 }
 
-void fake_work_progress(fake_work *work) {
+/* Does some of the work, at a moment that nobody chose. */
+static void progress(fake_work *work) {
   if (random_below(&work->random, 4) != 0) return;
   for (int64_t left = random_below(&work->random, 4); left > 0 && do_any(work);) left--;
 }
@@ -305,12 +307,12 @@ void fake_work_progress(fake_work *work) {
 
 uint64_t fake_work_put(fake_work *work, const fake_node *what, uint64_t after, uint64_t and_after) {
   uint64_t id = fake_list_add(&work->list, what, after, and_after);
-  fake_node *node = fake_list_find(&work->list, id);
+  fake_node *node = find(&work->list, id);
   bool at_once = work->fault[0] == '\0' && random_below(&work->random, 2) == 0;
   if (node->kind == FAKE_UPLOAD && at_once)
     node->bytes = pack(node->accesses[0].span.start, &node->accesses[0].span);
   check_races(work, id);
-  fake_work_progress(work);
+  progress(work);
   return id;
 }
 
@@ -333,7 +335,7 @@ uint64_t fake_work_put_all(fake_work *work, const fake_list *graph, uint64_t aft
   for (size_t i = 0; i < graph->count; i++) comes_after(end, base + graph->nodes[i].id);
   comes_after(end, after);
   uint64_t id = end->id;
-  fake_work_progress(work);
+  progress(work);
   return id;
 }
 

@@ -72,7 +72,6 @@ typedef struct fake_list {
 } fake_list;
 
 void fake_list_clear(fake_list *list);
-fake_node *fake_list_find(const fake_list *list, uint64_t id);
 /* Adds a node after up to two others (0: none), and returns its id. It keeps what.bytes
  * and what.chain. */
 uint64_t fake_list_add(fake_list *list, const fake_node *what, uint64_t after, uint64_t and_after);
@@ -101,7 +100,5 @@ uint64_t fake_work_put_all(fake_work *work, const fake_list *graph, uint64_t aft
 /* Does node id and all that it comes after, and forgets them; downloads that land with another
  * queue stay. */
 void fake_work_await(fake_work *work, uint64_t id, const void *queue);
-/* Some of the work, at a moment that nobody chose. */
-void fake_work_progress(fake_work *work);
 
 #endif

@@ -22,13 +22,19 @@ static mmci_tune_options exact_options(void) {
   return options;
 }
 
+static mmc_status tune_one(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_choice *choice,
+                           mmci_error *error) {
+  int64_t decided;
+  return mmci_tune_set(tuner, gemm, 1, choice, &decided, error);
+}
+
 static mmci_choice tuned(synthetic *s, const mmci_tune_options *options, const mmci_gemm *gemm) {
   mmci_machine machine = synthetic_machine(s);
   mmci_tuner *tuner;
   mmci_choice choice;
   mmci_error error = {0};
   assert_int_equal(mmci_tuner_create(&machine, options, &tuner, &error), MMC_OK);
-  if (mmci_tune_product(tuner, gemm, &choice, &error) != MMC_OK) fail_msg("%s", error.text);
+  if (tune_one(tuner, gemm, &choice, &error) != MMC_OK) fail_msg("%s", error.text);
   mmci_tuner_destroy(tuner);
   return choice;
 }
@@ -323,7 +329,7 @@ static void what_is_unsupported_is_left_out(void **state) {
   mmci_choice choice;
   mmci_gemm gemm = synthetic_gemm(16, 16, 16);
   assert_int_equal(mmci_tuner_create(&machine, &options, &tuner, NULL), MMC_OK);
-  assert_int_equal(mmci_tune_product(tuner, &gemm, &choice, NULL), MMC_OK);
+  assert_int_equal(tune_one(tuner, &gemm, &choice, NULL), MMC_OK);
   mmci_tuner_destroy(tuner);
   assert_int_equal(choice.recipe.count, 1);
   assert_int_equal(choice.recipe.nodes[0].variant, 3);
@@ -729,7 +735,7 @@ static void spoilt_journals(void **state) {
   mmci_tuner *tuner;
   mmci_error error;
   assert_int_equal(mmci_tuner_create(&machine, &options, &tuner, NULL), MMC_OK);
-  assert_int_equal(mmci_tune_product(tuner, &gemm, &first, &error), MMC_E_IO);
+  assert_int_equal(tune_one(tuner, &gemm, &first, &error), MMC_E_IO);
   assert_string_equal(error.text, "the disk is full");
   mmci_tuner_destroy(tuner);
   forget(&pages);

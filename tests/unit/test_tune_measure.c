@@ -834,9 +834,11 @@ static void a_search_on_the_host(void **state) {
   for (int64_t n = 6; n <= 48; n += 42) {
     mmci_tuner *tuner;
     mmci_choice choice;
+    int64_t decided;
     mmci_gemm gemm = product(MMC_F64, 64, 64, n);
     assert_int_equal(mmci_tuner_create(&machine, &tune, &tuner, &error), MMC_OK);
-    if (mmci_tune_product(tuner, &gemm, &choice, &error) != MMC_OK) fail_msg("%s", error.text);
+    if (mmci_tune_set(tuner, &gemm, 1, &choice, &decided, &error) != MMC_OK)
+      fail_msg("%s", error.text);
     assert_true(is_near(choice.plain_s, law_s(&gemm)));
     assert_int_equal(mmci_recipe_is_plain(&choice.recipe), n == 6);
     assert_true(is_near(choice.gain.value, law_s(&gemm) / law_of(&choice.recipe, &gemm)));

@@ -122,14 +122,15 @@ static void find_prices(void) {
 #endif
 }
 
-mmci_word_prices mmci_integer_word_prices(void) {
+/* Returns the prices of this processor, or those that a test has set. */
+static mmci_word_prices word_prices(void) {
   pthread_once(&prices_once, find_prices);
   return mmci_integer_prices_of_test != NULL ? *mmci_integer_prices_of_test : prices_here;
 }
 
 bool mmci_integer_is_words(const mmci_gemm *gemm) {
   if (gemm->rule.modulus != 0 || gemm->rule.checked || gemm->dtype == MMC_BOOL) return false;
-  const mmci_word_prices prices = mmci_integer_word_prices();
+  const mmci_word_prices prices = word_prices();
   const size_t size = mmc_dtype_size(gemm->dtype);
   /* One product of floats does for bytes; for more it takes one of doubles at the least. */
   return size == 8 ? prices.wide <= 1 : prices.narrow <= (size == 1 ? 0.5 : 1);
@@ -155,7 +156,7 @@ static int64_t words_reach(const problem *x, int words) {
 static double price_of_words(const problem *x, digits *d) {
   const mmci_gemm *gemm = x->gemm;
   const double m = (double)gemm->m, k = (double)gemm->k, n = (double)gemm->n;
-  const mmci_word_prices prices = mmci_integer_word_prices();
+  const mmci_word_prices prices = word_prices();
   d->a = d->b = d->words;
   d->classes = d->words == 1 ? 1 : 4;
   d->bits = 32;
@@ -208,8 +209,7 @@ static digits choose(const problem *x) {
 double mmci_integer_products(mmc_dtype dtype) {
   const mmci_gemm free = {.dtype = dtype};
   if (mmci_integer_is_words(&free))
-    return mmc_dtype_size(dtype) == 8 ? mmci_integer_word_prices().wide
-                                      : mmci_integer_word_prices().narrow;
+    return mmc_dtype_size(dtype) == 8 ? word_prices().wide : word_prices().narrow;
   switch (mmc_dtype_size(dtype)) {
     case 1:
       return 0.5;

@@ -23,8 +23,7 @@ typedef struct mmci_word_prices {
   double narrow, wide, doubles;
 } mmci_word_prices;
 
-/* Those of this processor, or those a test has set, which are to be NULL else. */
-mmci_word_prices mmci_integer_word_prices(void);
+/* The prices that a test sets in place of this processor's; NULL outside of tests. */
 extern const mmci_word_prices *mmci_integer_prices_of_test;
 
 /* Says whether the product has no rule and is best done by words, which is what ordered.h does with

@@ -3,6 +3,13 @@
 #include <inttypes.h>
 
 #include "base/dtype.h"
+#include "base/wide.h"
+
+/* An exact sum of products of 64-bit integers: high * 2^64 + low. Either part takes 2^63 products.
+ */
+typedef struct integer_sum {
+  mmci_i128 high, low;
+} integer_sum;
 
 /* Reads an element as 64 bits, which two's complement has for negative ones; bool is 0 or 1. */
 static uint64_t load(mmc_dtype dtype, const void *data, int64_t i) {
@@ -49,22 +56,24 @@ static uint64_t residue(mmci_i128 x, uint64_t p) {
   return (uint64_t)(r < 0 ? r + (mmci_i128)p : r);
 }
 
-static uint64_t residue_of_sum(mmci_integer_sum sum, uint64_t p) {
+static uint64_t residue_of_sum(integer_sum sum, uint64_t p) {
   const uint64_t two_to_64 = residue((mmci_i128)1 << 64, p);
   mmci_u128 high = (mmci_u128)residue(sum.high, p) * two_to_64;
   return (uint64_t)((high + residue(sum.low, p)) % p);
 }
 
 /* Says whether the sum is an integer of the dtype. */
-static bool fits(mmc_dtype dtype, mmci_integer_sum sum) {
+static bool fits(mmc_dtype dtype, integer_sum sum) {
   mmci_i128 above = sum.high + (sum.low >> 64), low = sum.low & UINT64_MAX;
   mmci_i128 most = mmci_dtype_most(dtype);
   if (!mmci_dtype_is_signed(dtype)) return above == 0 && low <= most;
   return above == 0 ? low <= most : above == -1 && low >= ((mmci_i128)1 << 64) - most - 1;
 }
 
-bool mmci_integer_store(mmc_dtype dtype, const mmci_rule *rule, mmci_integer_sum sum, void *out,
-                        int64_t i) {
+/* Writes a sum as the dtype and its rule have it, the element at index i of out. Returns false, and
+ * writes what is left of the sum, where a checked element exceeds the dtype. */
+static bool store_sum(mmc_dtype dtype, const mmci_rule *rule, integer_sum sum, void *out,
+                      int64_t i) {
   if (dtype == MMC_BOOL)
     store(dtype, sum.high != 0 || sum.low != 0, out, i);
   else if (rule->modulus != 0)
@@ -79,11 +88,11 @@ static int64_t place_of_element(const mmci_form *x, int64_t row, int64_t column)
 }
 
 /* Returns the sum of row i of A by column j of B, and of what is there already. */
-static mmci_integer_sum sum_of(const mmci_gemm *gemm, const void *a, const void *b, const void *c,
-                               int64_t i, int64_t j) {
+static integer_sum sum_of(const mmci_gemm *gemm, const void *a, const void *b, const void *c,
+                          int64_t i, int64_t j) {
   const mmc_dtype dtype = gemm->dtype;
   const bool is_signed = mmci_dtype_is_signed(dtype);
-  mmci_integer_sum sum = {0, 0};
+  integer_sum sum = {0, 0};
   if (gemm->accumulate) {
     uint64_t before = load(dtype, c, i * gemm->ldc + j);
     sum.low = is_signed ? (mmci_i128)(int64_t)before : (mmci_i128)before;
@@ -108,8 +117,7 @@ bool mmci_ref_integer_gemm(const mmci_gemm *gemm, const void *a, const void *b, 
   bool fit = true;
   for (int64_t i = 0; i < gemm->m; i++)
     for (int64_t j = 0; j < gemm->n; j++)
-      fit &= mmci_integer_store(gemm->dtype, &gemm->rule, sum_of(gemm, a, b, c, i, j), c,
-                                i * gemm->ldc + j);
+      fit &= store_sum(gemm->dtype, &gemm->rule, sum_of(gemm, a, b, c, i, j), c, i * gemm->ldc + j);
   return fit;
 }
 

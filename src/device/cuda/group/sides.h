@@ -243,8 +243,6 @@
   MORE(76, 10, 5, 2, 8, 128, 1, 2, 4, 0)  \
   SIDE(80, 10, 5, 2, 8, 128, 1, 2, 4, 0)
 
-#define MMCI_SIDES_C128(SIDE, MORE)
-
 #define MMCI_LANES_F32(LANES, MORE) \
   LANES(2, 1, 32, 0)                \
   LANES(3, 1, 32, 0)                \
