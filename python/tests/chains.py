@@ -1,8 +1,9 @@
-"""Random chains, and how far a product may be off."""
+"""Random chains of NumPy arrays, how far a product may be off, and which way it was computed."""
 
 import numpy as np
 
 import mmchain
+from mmchain import _mmchain
 
 DTYPES = ["float16", "float32", "float64", "complex64", "complex128"]
 
@@ -32,6 +33,13 @@ def random_dims(rng, n, high=12):
     return [int(p) for p in rng.integers(1, high, n + 1)]
 
 
+def strided(array):
+    """The same matrix with every second row and every second column of a larger one."""
+    spread = np.full((2 * array.shape[0], 2 * array.shape[1]), np.nan, array.dtype)
+    spread[::2, ::2] = array
+    return spread[::2, ::2]
+
+
 def wide(array):
     array = np.asarray(array)
     return array.astype("complex128" if array.dtype.kind == "c" else "float64")
@@ -53,3 +61,9 @@ def assert_close(result, arrays, eps=None):
     inner = sum(array.shape[-1] for array in arrays) + 1
     error = np.linalg.norm(wide(result) - expected)
     assert error <= 4 * eps * inner * norms + 1e-300, f"error {error}, norms {norms}"
+
+
+def is_direct(arrays, out=None):
+    """Whether the extension takes them, without Python's help or NumPy's arithmetic."""
+    done = _mmchain.execute(None, arrays, out, "time", None, "native", None, False)
+    return done is not NotImplemented

@@ -1,0 +1,222 @@
+"""multi_dot on NumPy arrays however they lie in memory: strides, byte orders, views, and what changes between calls."""
+
+import sys
+from functools import reduce
+
+import numpy as np
+import pytest
+
+import mmchain
+from chains import DTYPES, assert_close, is_direct, random_array, random_chain, random_dims, strided
+
+
+def gapped(array):
+    """The same matrix with a row stride larger than its columns."""
+    wider = np.full((array.shape[0], array.shape[1] + 3), np.nan, array.dtype)
+    wider[:, : array.shape[1]] = array
+    return wider[:, : array.shape[1]]
+
+
+def unaligned(array):
+    data = np.empty(array.nbytes + 1, np.uint8)
+    view = data[1:].view(array.dtype).reshape(array.shape)
+    view[...] = array
+    return view
+
+
+def as_said(array):
+    """The array with a dtype that says its byte order, which is this machine's, as byteswap() and ctypes
+    leave it."""
+    return array.astype(array.dtype.newbyteorder("<" if sys.byteorder == "little" else ">"))
+
+
+LAYOUTS = {
+    "C": (np.ascontiguousarray, True),
+    "F": (np.asfortranarray, True),
+    "row stride": (gapped, True),
+    "column stride": (lambda a: gapped(a.T.copy()).T, True),
+    "both strides": (strided, True),
+    "rows backwards": (lambda a: a[::-1].copy()[::-1], True),
+    "columns backwards": (lambda a: a[:, ::-1].copy()[:, ::-1], True),
+    "byte order": (lambda a: a.astype(a.dtype.newbyteorder()), False),
+    "byte order that is said": (lambda a: as_said(a), True),
+    "unaligned": (unaligned, False),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_layouts(rng, layout, dtype):
+    lay, direct = LAYOUTS[layout]
+    plain = random_chain(rng, [5, 4, 6, 3], dtype)
+    arrays = [lay(a) for a in plain]
+    before = [a.copy() for a in arrays]
+    assert is_direct(arrays) == direct
+    result = mmchain.multi_dot(arrays)
+    assert result.dtype == dtype and result.dtype.isnative
+    assert_close(result, plain)
+    for a, b in zip(arrays, before):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_byte_order_that_is_said_changes_nothing(rng):
+    plain = rng.random((3, 3)) + np.eye(3)
+    said, stack = as_said(plain), as_said(np.stack([plain] * 4))
+    assert mmchain.plan([said, plain]).chain == mmchain.plan([plain, plain.copy()]).chain
+    for call in (
+        lambda a, s: mmchain.plan("f64:3x3x3").execute([a, a]),
+        lambda a, s: mmchain.multi_dot(s),
+        lambda a, s: mmchain.scan(s),
+        lambda a, s: mmchain.recurrence(s, a),
+        lambda a, s: mmchain.Ranges(s).product(),
+        lambda a, s: mmchain.gradients([a, a], a)[0],
+        lambda a, s: mmchain.multi_dot([mmchain.inv(a), a]),
+        lambda a, s: mmchain.multi_dot([a, a], semiring="max-plus"),
+        lambda a, s: mmchain.multi_dot([a, a], scaled=True)[0],
+        lambda a, s: mmchain.multi_dot([as_said(a.astype(int))] * 2, mod=7),
+        lambda a, s: mmchain.multi_dot([a, a], out=as_said(np.empty((3, 3)))),
+    ):
+        np.testing.assert_array_equal(call(said, stack), call(plain, np.stack([plain] * 4)))
+
+
+def test_strided_vectors_are_not_copied(rng):
+    u, b, v = rng.random(12)[::3], rng.random((4, 5)), rng.random((5, 7))[:, 2]
+    assert is_direct([u, b, v])
+    np.testing.assert_allclose(mmchain.multi_dot([u, b, v]), u @ b @ v)
+    u, v = u[::-1], v[::-1]
+    np.testing.assert_allclose(mmchain.multi_dot([u, b, v]), u @ b @ v)
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (5, 1), (1, 1)])
+def test_lines_with_any_stride(rng, shape):
+    """A dimension of one has a stride that means nothing."""
+    a = np.lib.stride_tricks.as_strided(rng.random(600), shape, (1000, 24))
+    b = rng.random((shape[1], 3))
+    np.testing.assert_allclose(mmchain.multi_dot([a, b]), a @ b)
+    np.testing.assert_allclose(mmchain.multi_dot([b.T, a.T]), b.T @ a.T)
+
+
+def test_read_only_and_broadcast_factors(rng):
+    a = rng.random((4, 4))
+    a.flags.writeable = False
+    b = np.broadcast_to(rng.random(4), (4, 4))
+    assert_close(mmchain.multi_dot([a, b, b.T]), [a, b, b.T])
+
+
+def any_view(rng, shape, dtype):
+    """A view of random numbers of any strides, some of which are backwards, with gaps, or repeat."""
+    steps = rng.choice([-2, -1, 1, 1, 2], len(shape))
+    room = [size * abs(step) + rng.integers(0, 3) for size, step in zip(shape, steps)]
+    axes = rng.permutation(len(shape))
+    held = random_array(rng, tuple(room[a] for a in axes), dtype).transpose(np.argsort(axes))
+    view = held[tuple(slice(None, None, int(step)) for step in steps)]
+    view = view[tuple(slice(0, size) for size in shape)]
+    if len(shape) > 2 and rng.random() < 0.3:
+        view = np.broadcast_to(view[:1], shape)
+    if rng.random() < 0.2:
+        view = np.broadcast_to(view[..., :1, :], shape)
+    return view
+
+
+@pytest.mark.parametrize("round", range(40))
+def test_views_of_any_strides_and_dtypes(rng, round):
+    """What is written out is taken by the extension, and gives what plain arrays of the promoted dtype
+    give, bit for bit."""
+    kind = ["float32", "float64", "complex64", "complex128"]
+    n, stack = rng.integers(2, 6), (int(rng.integers(1, 40)), 3)[: rng.integers(0, 3)]
+    dims = random_dims(rng, n, [12, 70][round % 2])
+    arrays = []
+    for rows, cols in zip(dims, dims[1:]):
+        shape = stack[rng.integers(0, len(stack) + 1) :] + (rows, cols)
+        arrays.append(any_view(rng, shape, str(rng.choice(kind))))
+    if rng.random() < 0.3:
+        arrays.append(np.ones((dims[-1], dims[-1]), kind[0])[::-1])
+        arrays.append(arrays[-1])
+    dtype = np.result_type(*arrays)
+    plain = [np.ascontiguousarray(np.array(a).astype(dtype)) for a in arrays]
+    if len(plain) > n:
+        plain[-1] = plain[-2]
+    result = mmchain.multi_dot(arrays)
+    assert result.dtype == dtype and is_direct(arrays)
+    expected = reduce(np.matmul, [a.astype(complex) for a in plain])
+    scale = reduce(np.matmul, [np.abs(a).astype(float) for a in plain])
+    assert not np.any(np.abs(result - expected) > 60 * sum(dims) * np.finfo(dtype).eps * scale)
+    ordered = mmchain.multi_dot(arrays, precision="reproducible", objective="flops")
+    again = mmchain.multi_dot(plain, precision="reproducible", objective="flops")
+    np.testing.assert_array_equal(ordered, again)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "uint64", "float16"])
+def test_views_of_any_strides_of_other_dtypes(rng, dtype):
+    for _ in range(6):
+        dims = random_dims(rng, 3)
+        shapes = [(4, rows, cols) for rows, cols in zip(dims, dims[1:])]
+        arrays = [(4 * any_view(rng, shape, "float64")).astype(dtype) for shape in shapes]
+        arrays = [np.asfortranarray(a)[::-1] for a in arrays]
+        assert is_direct(arrays)
+        plain = [np.ascontiguousarray(a) for a in arrays]
+        np.testing.assert_array_equal(mmchain.multi_dot(arrays), mmchain.multi_dot(plain))
+
+
+def test_large_views_are_written_out(rng):
+    """Others have the interpreter's lock meanwhile, and large pages are asked for."""
+    held = rng.random((700, 1600)).astype(np.float32)
+    for a in (held[::-1, ::2], held.T[::2, ::-1], np.broadcast_to(held[0], (30, 1600))):
+        b = rng.random((a.shape[1], 3))
+        assert is_direct([a, b])
+        np.testing.assert_allclose(mmchain.multi_dot([a, b]), a.astype(float) @ b, rtol=1e-12)
+
+
+def test_a_stack_of_any_strides_is_the_chain(rng):
+    held = rng.random((5, 4, 8, 8)) / 8
+    for stack in (held[:, :, ::-1, ::-1], held[:, ::-1, ::2, ::2], held.transpose(1, 0, 3, 2)):
+        factors = [np.array(stack[:, i]) for i in range(stack.shape[1])]
+        np.testing.assert_allclose(mmchain.multi_dot(stack), reduce(np.matmul, factors), rtol=1e-12)
+
+
+def test_one_array_many_times(rng):
+    a = rng.random((5, 5))
+    assert_close(mmchain.multi_dot([a] * 6), [a] * 6)
+
+
+def test_arrays_that_change_between_calls(rng):
+    """The same objects come again, with other memory, shapes, strides and dtypes."""
+
+    def check(given):
+        expected = given[0]
+        for factor in given[1:]:
+            expected = expected @ factor
+        for _ in range(2):
+            result = mmchain.multi_dot(given)
+            assert result.dtype == expected.dtype and result.shape == expected.shape
+            np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+    for count in (2, 30):
+        given = [rng.random((6, 6)) / 3 for _ in range(count)]
+        check(given)
+        given[1] *= 0.5
+        check(given)
+        given[-1] = rng.random((6, 8))
+        check(given)
+        given[-1].resize((6, 3), refcheck=False)
+        check(given)
+        given[0].resize((40, 6), refcheck=False)
+        given[0][:] = rng.random((40, 6))
+        check(given)
+        given[0] = rng.random((6, 6)).astype(">f8")
+        check(given)
+        given[0] = np.asfortranarray(rng.random((6, 6)))
+        check(given)
+        given[0] = rng.random((12, 12))[::2, ::2]
+        check(given)
+        given[0] = rng.random((6, 6))[::-1]
+        check(given)
+        given[0] = rng.random(6)
+        check(given)
+        given[0] = np.broadcast_to(rng.random(6), (4, 6))
+        check(given)
+        given[0] = np.empty(289, np.uint8)[1:].view(np.float64).reshape(6, 6)  # not aligned
+        given[0][:] = rng.random((6, 6))
+        check(given)
+        given[0].flags.writeable = False
+        check(given)
