@@ -228,15 +228,12 @@ static int run(cli_call *call, int argc, char **argv) {
   cli_contest b = {.seconds = 1, .objective = "time", .plan_options = MMC_PLAN_OPTIONS_INIT};
   b.plan_options.location = MMC_DEVICE;
   const char *suite_path = NULL, *dtype = NULL;
-  bool json = false, reproducible = false;
-  const char *tolerance = NULL;
+  cli_planning planning = {.options = &b.plan_options};
+  bool json = false;
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
     switch (code) {
       case OPTION_SUITE:
         suite_path = optarg;
-        break;
-      case CLI_OPTION_ON:
-        b.plan_options.device = optarg;
         break;
       case OPTION_LOCATION:
         if (!parse_location(call, optarg, &b.plan_options.location)) return CLI_BAD;
@@ -246,15 +243,6 @@ static int run(cli_call *call, int argc, char **argv) {
         break;
       case CLI_OPTION_MAX_SLOWDOWN:
         if (!cli_slowdown(call, optarg, &b.max_slowdown)) return CLI_BAD;
-        break;
-      case CLI_OPTION_PRECISION:
-        b.plan_options.precision = optarg;
-        break;
-      case CLI_OPTION_REPRODUCIBLE:
-        reproducible = true;
-        break;
-      case CLI_OPTION_TOLERANCE:
-        tolerance = optarg;
         break;
       case OPTION_DTYPE:
         dtype = optarg;
@@ -275,10 +263,10 @@ static int run(cli_call *call, int argc, char **argv) {
       case CLI_OPTION_HELP:
         return cli_help(call);
       default:
-        return CLI_BAD;
+        if (!cli_planning_option(call, code, &planning)) return CLI_BAD;
     }
   }
-  if (!cli_arithmetic(call, reproducible, tolerance, &b.plan_options.precision)) return CLI_BAD;
+  if (!cli_planning_arithmetic(call, &planning)) return CLI_BAD;
   if (b.max_slowdown > 0 && strcmp(b.objective, "energy") != 0)
     return cli_fail(call, CLI_BAD, "--max-slowdown: expected --for energy with it");
   cli_suite suite = {0};

@@ -544,28 +544,11 @@ static const char *default_objective(const mmc_plan_options *options, mmc_semiri
 
 static int run(cli_call *call, int argc, char **argv) {
   multiplication job = {.plan_options = MMC_PLAN_OPTIONS_INIT};
-  bool reproducible = false;
-  const char *tolerance = NULL;
+  cli_planning planning = {.options = &job.plan_options};
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
     switch (code) {
       case CLI_OPTION_OUT:
         job.output = optarg;
-        break;
-      case CLI_OPTION_FOR:
-        job.plan_options.objective = optarg;
-        break;
-      case CLI_OPTION_ON:
-        job.plan_options.device = optarg;
-        break;
-      case CLI_OPTION_SOLVER:
-        job.plan_options.solver = optarg;
-        break;
-      case CLI_OPTION_ORDER:
-        job.plan_options.order = optarg;
-        break;
-      case CLI_OPTION_MEMORY_LIMIT:
-        if (!cli_size(call, "--memory-limit", optarg, &job.plan_options.memory_limit_bytes))
-          return CLI_BAD;
         break;
       case OPTION_PLAN:
         job.plan_path = optarg;
@@ -592,22 +575,6 @@ static int run(cli_call *call, int argc, char **argv) {
         job.exponents_name = optarg;
         job.plan_options.scaled = true;
         break;
-      case CLI_OPTION_DEVICE_MEMORY:
-        if (!cli_size(call, "--device-memory", optarg, &job.plan_options.device_memory_bytes))
-          return CLI_BAD;
-        break;
-      case CLI_OPTION_PRECISION:
-        job.plan_options.precision = optarg;
-        break;
-      case CLI_OPTION_REPRODUCIBLE:
-        reproducible = true;
-        break;
-      case CLI_OPTION_TOLERANCE:
-        tolerance = optarg;
-        break;
-      case CLI_OPTION_MAX_SLOWDOWN:
-        if (!cli_slowdown(call, optarg, &job.plan_options.max_slowdown)) return CLI_BAD;
-        break;
       case CLI_OPTION_METER:
         job.energy.meter_name = optarg;
         job.energy.wanted = true;
@@ -621,10 +588,10 @@ static int run(cli_call *call, int argc, char **argv) {
       case CLI_OPTION_HELP:
         return cli_help(call);
       default:
-        return CLI_BAD;
+        if (!cli_planning_option(call, code, &planning)) return CLI_BAD;
     }
   }
-  if (!cli_arithmetic(call, reproducible, tolerance, &job.plan_options.precision)) return CLI_BAD;
+  if (!cli_planning_arithmetic(call, &planning)) return CLI_BAD;
   if (cli_on_team(job.plan_options.device))
     return multiply_on_team(call, &job, argc - optind, argv + optind);
   if (job.plan_options.objective == NULL && job.plan_path == NULL)

@@ -287,8 +287,43 @@ static bool decimal(const char *text, double least, double *out) {
   return fine;
 }
 
-bool cli_arithmetic(const cli_call *call, bool reproducible, const char *tolerance,
-                    const char **precision) {
+bool cli_planning_option(const cli_call *call, int code, cli_planning *planning) {
+  mmc_plan_options *o = planning->options;
+  switch (code) {
+    case CLI_OPTION_ON:
+      o->device = optarg;
+      return true;
+    case CLI_OPTION_FOR:
+      o->objective = optarg;
+      return true;
+    case CLI_OPTION_SOLVER:
+      o->solver = optarg;
+      return true;
+    case CLI_OPTION_ORDER:
+      o->order = optarg;
+      return true;
+    case CLI_OPTION_MEMORY_LIMIT:
+      return cli_size(call, "--memory-limit", optarg, &o->memory_limit_bytes);
+    case CLI_OPTION_DEVICE_MEMORY:
+      return cli_size(call, "--device-memory", optarg, &o->device_memory_bytes);
+    case CLI_OPTION_PRECISION:
+      o->precision = optarg;
+      return true;
+    case CLI_OPTION_REPRODUCIBLE:
+      return planning->reproducible = true;
+    case CLI_OPTION_TOLERANCE:
+      planning->tolerance = optarg;
+      return true;
+    case CLI_OPTION_MAX_SLOWDOWN:
+      return cli_slowdown(call, optarg, &o->max_slowdown);
+    default:
+      return false;
+  }
+}
+
+bool cli_planning_arithmetic(const cli_call *call, const cli_planning *planning) {
+  const bool reproducible = planning->reproducible;
+  const char *tolerance = planning->tolerance, **precision = &planning->options->precision;
   const char *name = *precision;
   if (reproducible && name != NULL && strcmp(name, "fast") == 0) {
     cli_fail(call, CLI_BAD, "--reproducible: expected no --precision fast with it");

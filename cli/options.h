@@ -40,10 +40,21 @@ bool cli_number(const cli_call *call, const char *name, const char *text, int64_
 bool cli_seconds(const cli_call *call, const char *name, const char *text, double *out);
 /* Reads --max-slowdown: a decimal number, 1 or more. */
 bool cli_slowdown(const cli_call *call, const char *text, double *out);
-/* Lets precision be what --precision, --reproducible and --tolerance say together, where NULL is
- * one that was not given. Returns false where they contradict each other, after saying so. */
-bool cli_arithmetic(const cli_call *call, bool reproducible, const char *tolerance,
-                    const char **precision);
+
+/* The options that say how a chain is planned. */
+typedef struct cli_planning {
+  mmc_plan_options *options;
+  bool reproducible;     /* --reproducible is given */
+  const char *tolerance; /* the argument of --tolerance; NULL where it is not given */
+} cli_planning;
+
+/* Takes one of the options CLI_OPTION_ON to CLI_OPTION_TOLERANCE and CLI_OPTION_MAX_SLOWDOWN, whose
+ * argument is optarg. Returns false for any other code, and for a bad argument after saying so. */
+bool cli_planning_option(const cli_call *call, int code, cli_planning *planning);
+/* Lets the options' precision be what --precision, --reproducible and --tolerance say together,
+ * once all options are taken. Returns false where they contradict each other, after saying so. */
+bool cli_planning_arithmetic(const cli_call *call, const cli_planning *planning);
+
 /* Reads --semiring: one of the names of mmc_semiring_name(). */
 bool cli_semiring(const cli_call *call, const char *text, mmc_semiring *out);
 /* Reads bytes: a whole number with K, M, G or T (powers of 1000) or KiB, MiB, GiB or TiB (of

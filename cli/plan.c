@@ -172,43 +172,11 @@ static bool parse_tile(const cli_call *call, const char *text, int64_t tile[2]) 
 static int run(cli_call *call, int argc, char **argv) {
   mmc_plan_options plan_options = MMC_PLAN_OPTIONS_INIT;
   mmc_team_options team_options = MMC_TEAM_OPTIONS_INIT;
-  bool json = false, dot = false, table = false, reproducible = false;
-  const char *tolerance = NULL;
+  cli_planning planning = {.options = &plan_options};
+  bool json = false, dot = false, table = false;
   const char *svg = NULL;
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
     switch (code) {
-      case CLI_OPTION_FOR:
-        plan_options.objective = optarg;
-        break;
-      case CLI_OPTION_ON:
-        plan_options.device = optarg;
-        break;
-      case CLI_OPTION_SOLVER:
-        plan_options.solver = optarg;
-        break;
-      case CLI_OPTION_ORDER:
-        plan_options.order = optarg;
-        break;
-      case CLI_OPTION_MEMORY_LIMIT:
-        if (!cli_size(call, "--memory-limit", optarg, &plan_options.memory_limit_bytes))
-          return CLI_BAD;
-        break;
-      case CLI_OPTION_DEVICE_MEMORY:
-        if (!cli_size(call, "--device-memory", optarg, &plan_options.device_memory_bytes))
-          return CLI_BAD;
-        break;
-      case CLI_OPTION_PRECISION:
-        plan_options.precision = optarg;
-        break;
-      case CLI_OPTION_REPRODUCIBLE:
-        reproducible = true;
-        break;
-      case CLI_OPTION_TOLERANCE:
-        tolerance = optarg;
-        break;
-      case CLI_OPTION_MAX_SLOWDOWN:
-        if (!cli_slowdown(call, optarg, &plan_options.max_slowdown)) return CLI_BAD;
-        break;
       case OPTION_RANKS: {
         enum { MOST_RANKS = 65536 };
         int64_t ranks;
@@ -244,10 +212,10 @@ static int run(cli_call *call, int argc, char **argv) {
       case CLI_OPTION_HELP:
         return cli_help(call);
       default:
-        return CLI_BAD;
+        if (!cli_planning_option(call, code, &planning)) return CLI_BAD;
     }
   }
-  if (!cli_arithmetic(call, reproducible, tolerance, &plan_options.precision)) return CLI_BAD;
+  if (!cli_planning_arithmetic(call, &planning)) return CLI_BAD;
   if (cli_on_team(plan_options.device)) {
     if (dot || table || svg != NULL)
       return cli_fail(call, CLI_BAD, "--on: %s takes no --dot, --svg and --table",

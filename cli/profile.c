@@ -14,36 +14,38 @@ bool cli_profile_start(cli_buffer *csv) {
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-enum { NAME_SIZE = 32, LINE_SIZE = 128 };
-
-/* A copy of one line of the CSV, because sscanf() measures the whole string that it is given. */
-typedef struct csv_line {
-  char text[LINE_SIZE];
-} csv_line;
-
-static csv_line copy_line(const char *line) {
-  csv_line copy = {0};
-  size_t length = strcspn(line, "\n");
-  memcpy(copy.text, line, length < LINE_SIZE ? length : LINE_SIZE - 1);
-  return copy;
+/* Reads one line of the CSV from a copy, because sscanf() measures the whole string that it is
+ * given. */
+static bool read_line(const char *line, cli_profile_line *out) {
+  char copy[128] = "";
+  const size_t length = strcspn(line, "\n");
+  memcpy(copy, line, length < sizeof copy ? length : sizeof copy - 1);
+  *out = (cli_profile_line){0};
+  out->is_range = sscanf(copy, "# range,%" SCNd64 ",%" SCNd64 ",%31[^,]", &out->first, &out->last,
+                         out->kernel) == 3;
+  if (out->is_range) return true;
+  const int fields =
+      sscanf(copy, "%" SCNd64 ",%31[^,],%lf", &out->first, out->kernel, &out->seconds);
+  out->last = out->first;
+  return fields == 3;
 }
 
-/* Returns the line after this one, or NULL. */
-static const char *next_line(const char *line) {
-  const char *end = strchr(line, '\n');
-  return end == NULL || end[1] == '\0' ? NULL : end + 1;
+bool cli_profile_next(const char **at, cli_profile_line *out) {
+  while (*at != NULL && **at != '\0') {
+    const char *line = *at, *end = strchr(line, '\n');
+    *at = end != NULL ? end + 1 : NULL;
+    if (read_line(line, out)) return true;
+  }
+  return false;
 }
 
 void cli_profile_print_ranges(cli_call *call, const cli_buffer *csv) {
   bool first_range = true;
-  for (const char *line = csv->bytes; line != NULL; line = next_line(line)) {
-    int64_t first, last;
-    char kernel[NAME_SIZE];
-    if (sscanf(copy_line(line).text, "# range,%" SCNd64 ",%" SCNd64 ",%31[^,\n]", &first, &last,
-               kernel) != 3)
-      continue;
+  cli_profile_line line;
+  for (const char *at = csv->bytes; cli_profile_next(&at, &line);) {
+    if (!line.is_range) continue;
     cli_print(&call->out, "%-15s  %" PRId64 "..%" PRId64 " %s\n", first_range ? "diagonals" : "",
-              first, last, kernel);
+              line.first, line.last, line.kernel);
     first_range = false;
   }
 }
@@ -53,32 +55,30 @@ void cli_profile_print_ranges(cli_call *call, const cli_buffer *csv) {
 enum { KERNELS_MAX = 16 };
 
 /* Lists the names of the kernels, in the order in which they occur. */
-static int list_kernels(const cli_buffer *csv, char names[KERNELS_MAX][NAME_SIZE]) {
+static int list_kernels(const cli_buffer *csv, char names[KERNELS_MAX][CLI_PROFILE_NAME_SIZE]) {
   int count = 0;
-  for (const char *line = csv->bytes; line != NULL; line = next_line(line)) {
-    char name[NAME_SIZE];
-    if (sscanf(copy_line(line).text, "%*[0-9],%31[^,\n],", name) != 1) continue;
+  cli_profile_line line;
+  for (const char *at = csv->bytes; cli_profile_next(&at, &line);) {
+    if (line.is_range) continue;
     int k = 0;
-    while (k < count && strcmp(names[k], name) != 0) k++;
-    if (k == count && count < KERNELS_MAX) memcpy(names[count++], name, NAME_SIZE);
+    while (k < count && strcmp(names[k], line.kernel) != 0) k++;
+    if (k == count && count < KERNELS_MAX) memcpy(names[count++], line.kernel, sizeof names[0]);
   }
   return count;
 }
 
 /* Prints a block of data for each kernel, then the plot of all. */
 static int print_script(const cli_buffer *csv, cli_buffer *script) {
-  char names[KERNELS_MAX][NAME_SIZE];
+  char names[KERNELS_MAX][CLI_PROFILE_NAME_SIZE];
   int count = list_kernels(csv, names);
   cli_stream stream = {.file = open_memstream(&script->bytes, &script->size)};
   if (stream.file == NULL) return errno;
   for (int k = 0; k < count; k++) {
     cli_print(&stream, "$kernel%d << END_OF_DATA\n", k);
-    for (const char *line = csv->bytes; line != NULL; line = next_line(line)) {
-      char l[NAME_SIZE], name[NAME_SIZE], seconds[NAME_SIZE];
-      if (sscanf(copy_line(line).text, "%31[0-9],%31[^,\n],%31[0-9.eE+-]", l, name, seconds) == 3 &&
-          strcmp(name, names[k]) == 0)
-        cli_print(&stream, "%s %s\n", l, seconds);
-    }
+    cli_profile_line line;
+    for (const char *at = csv->bytes; cli_profile_next(&at, &line);)
+      if (!line.is_range && strcmp(line.kernel, names[k]) == 0)
+        cli_print(&stream, "%" PRId64 " %.17g\n", line.first, line.seconds);
     cli_print(&stream, "END_OF_DATA\n");
   }
   cli_print(&stream,

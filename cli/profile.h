@@ -9,6 +9,20 @@
 
 /* Starts a profile with the line of names. Returns false when memory is short. */
 bool cli_profile_start(cli_buffer *csv);
+enum { CLI_PROFILE_NAME_SIZE = 32 };
+
+/* What a line of a profile says: the seconds of a kernel on diagonal first, which is last too, or
+ * which kernel was chosen for a range of diagonals. */
+typedef struct cli_profile_line {
+  bool is_range;
+  int64_t first, last;
+  char kernel[CLI_PROFILE_NAME_SIZE];
+  double seconds; /* of a diagonal, not of a range */
+} cli_profile_line;
+
+/* Reads the next line that says anything from *at on, which is NULL or lies in the text of a CSV,
+ * and moves *at past it. Returns false when there is none. */
+bool cli_profile_next(const char **at, cli_profile_line *out);
 /* Prints the ranges of diagonals and their kernels, if there are any. */
 void cli_profile_print_ranges(cli_call *call, const cli_buffer *csv);
 /* Checks both outputs of cli_profile_write(), as cli_check_output() does. */

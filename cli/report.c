@@ -804,6 +804,7 @@ static int run(cli_call *call, int argc, char **argv) {
       .objective = "time",
       .plan_options = MMC_PLAN_OPTIONS_INIT,
       .contest = {.seconds = 1, .objective = "time", .plan_options = MMC_PLAN_OPTIONS_INIT}};
+  cli_planning planning = {.options = &r.plan_options};
   const char *path = NULL;
   if (is_experiment(argc, argv)) return cli_experiment_redraw(call, argv[1]);
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
@@ -816,16 +817,6 @@ static int run(cli_call *call, int argc, char **argv) {
         break;
       case CLI_OPTION_MAX_SLOWDOWN:
         if (!cli_slowdown(call, optarg, &r.max_slowdown)) return CLI_BAD;
-        break;
-      case CLI_OPTION_ON:
-        r.plan_options.device = optarg;
-        break;
-      case CLI_OPTION_PRECISION:
-        r.plan_options.precision = optarg;
-        break;
-      case CLI_OPTION_MEMORY_LIMIT:
-        if (!cli_size(call, "--memory-limit", optarg, &r.plan_options.memory_limit_bytes))
-          return CLI_BAD;
         break;
       case OPTION_MEASURE:
         r.measured = true;
@@ -843,7 +834,7 @@ static int run(cli_call *call, int argc, char **argv) {
       case CLI_OPTION_HELP:
         return cli_help(call);
       default:
-        return CLI_BAD;
+        if (!cli_planning_option(call, code, &planning)) return CLI_BAD;
     }
   }
   if (path == NULL)

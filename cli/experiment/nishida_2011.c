@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../profile.h"
 #include "../random.h"
 #include "../timing.h"
 #include "experiment.h"
@@ -208,53 +209,29 @@ static int run_textbooks(cli_laboratory *x, const int64_t *sizes, int count) {
 
 /* ---- solvers of the library ------------------------------------------------------------------ */
 
-enum { LINE_SIZE = 128 };
-
-/* A copy of one line, because sscanf() measures the whole string that it is given. */
-typedef struct csv_line {
-  char text[LINE_SIZE];
-} csv_line;
-
-static csv_line copy_line(const char *line) {
-  csv_line copy = {0};
-  size_t length = strcspn(line, "\n");
-  memcpy(copy.text, line, length < LINE_SIZE ? length : LINE_SIZE - 1);
-  return copy;
-}
-
 /* The seconds of each diagonal, of one kernel or, for kernel "paper", of the fastest. */
 static double *read_profile(const char *csv, int64_t n) {
   double *seconds = malloc(((size_t)n + 1) * sizeof *seconds);
   for (int64_t l = 0; l <= n && seconds != NULL; l++) seconds[l] = NAN;
-  for (const char *line = csv; line != NULL && seconds != NULL && *line != '\0';) {
-    int64_t l;
-    char kernel[32];
-    double s;
-    if (sscanf(copy_line(line).text, "%" SCNd64 ",%31[^,],%lf", &l, kernel, &s) == 3 && l >= 2 &&
-        l <= n && !(seconds[l] <= s))
-      seconds[l] = s;
-    line = strchr(line, '\n');
-    if (line != NULL) line++;
-  }
+  cli_profile_line line;
+  for (const char *at = csv; seconds != NULL && cli_profile_next(&at, &line);)
+    if (!line.is_range && line.first >= 2 && line.first <= n &&
+        !(seconds[line.first] <= line.seconds))
+      seconds[line.first] = line.seconds;
   return seconds;
 }
 
 /* Writes a line for every range of diagonals and its kernel, as Table II has them. */
 static void tell_ranges(cli_laboratory *x, const char *csv, int64_t n) {
-  for (const char *line = csv; line != NULL && *line != '\0';) {
-    int64_t first, last;
-    char kernel[32];
-    if (sscanf(copy_line(line).text, "# range,%" SCNd64 ",%" SCNd64 ",%31[^,]", &first, &last,
-               kernel) == 3) {
-      cli_line_begin(x, "range");
-      cli_line_count(x, "n", n);
-      cli_line_count(x, "first", first);
-      cli_line_count(x, "last", last);
-      cli_line_text(x, "kernel", kernel);
-      cli_line_end(x);
-    }
-    line = strchr(line, '\n');
-    if (line != NULL) line++;
+  cli_profile_line line;
+  for (const char *at = csv; cli_profile_next(&at, &line);) {
+    if (!line.is_range) continue;
+    cli_line_begin(x, "range");
+    cli_line_count(x, "n", n);
+    cli_line_count(x, "first", line.first);
+    cli_line_count(x, "last", line.last);
+    cli_line_text(x, "kernel", line.kernel);
+    cli_line_end(x);
   }
 }
 

@@ -188,18 +188,25 @@ static mmc_status read_array(reader *r, const filling *f) {
   return MMC_OK;
 }
 
+/* Reads an entry of a sparse matrix; its row and column count from 0. */
+static mmc_status next_entry(reader *r, const banner *b, int64_t *row, int64_t *col, double *re,
+                             double *im) {
+  mmc_status status = next_whole(r, b->rows, row);
+  if (status == MMC_OK) status = next_whole(r, b->cols, col);
+  if (status != MMC_OK) return status;
+  if (*row == 0 || *col == 0) return fail(r, "rows and columns count from 1");
+  --*row;
+  --*col;
+  return next_value(r, b, re, im);
+}
+
 static mmc_status read_coordinates(reader *r, const filling *f) {
-  const banner *b = f->banner;
-  for (int64_t e = 0; e < b->entries; e++) {
+  for (int64_t e = 0; e < f->banner->entries; e++) {
     int64_t row, col;
     double re, im;
-    mmc_status status = next_whole(r, b->rows, &row);
-    if (status == MMC_OK) status = next_whole(r, b->cols, &col);
-    if (status == MMC_OK && (row == 0 || col == 0))
-      status = fail(r, "rows and columns count from 1");
-    if (status == MMC_OK) status = next_value(r, b, &re, &im);
+    const mmc_status status = next_entry(r, f->banner, &row, &col, &re, &im);
     if (status != MMC_OK) return status;
-    store_both(f, row - 1, col - 1, re, im);
+    store_both(f, row, col, re, im);
   }
   return MMC_OK;
 }
@@ -386,16 +393,12 @@ static mmc_status read_entries(reader *r, const banner *b, entries *e) {
   for (int64_t t = 0; t < b->entries; t++) {
     int64_t row, col;
     double re, im;
-    mmc_status status = next_whole(r, b->rows, &row);
-    if (status == MMC_OK) status = next_whole(r, b->cols, &col);
-    if (status == MMC_OK && (row == 0 || col == 0))
-      status = fail(r, "rows and columns count from 1");
-    if (status == MMC_OK) status = next_value(r, b, &re, &im);
+    const mmc_status status = next_entry(r, b, &row, &col, &re, &im);
     if (status != MMC_OK) return status;
     const bool skew = b->symmetry == SKEW_SYMMETRIC, conjugate = b->symmetry == HERMITIAN;
-    note_entry(b, e, row - 1, col - 1, re, im);
+    note_entry(b, e, row, col, re, im);
     if (row != col && b->symmetry != GENERAL)
-      note_entry(b, e, col - 1, row - 1, skew ? -re : re, skew || conjugate ? -im : im);
+      note_entry(b, e, col, row, skew ? -re : re, skew || conjugate ? -im : im);
   }
   return MMC_OK;
 }
