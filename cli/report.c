@@ -130,8 +130,9 @@ static bool is_asked(const report *r, int way) {
   return true;
 }
 
-/* Whether some factors are inverses, have structure or are the same, of which no solver of orders
- * knows: the fewest multiplications are found by the planner, which predicts no seconds for them.
+/* Says whether some factors are inverses, have structure or are the same, of which no solver of
+ * orders knows: the fewest multiplications are found by the planner, which predicts no seconds for
+ * them.
  */
 static bool is_special(const mmc_chain *chain) {
   for (int64_t i = 0; i < mmc_chain_length(chain); i++)

@@ -247,7 +247,7 @@ static mmcp_plan *add(const mmcp_problem *problem, const mmcp_options *options, 
   return plan;
 }
 
-/* Whether mmc_multiply() is likely to take neither plan nor run: see src/planner/little.h. */
+/* Says whether mmc_multiply() is likely to take neither plan nor run: see src/planner/little.h. */
 static bool is_little(const mmcp_problem *x, const mmcp_options *options) {
   enum {
     MOST_FACTORS = 8,

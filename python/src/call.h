@@ -60,12 +60,12 @@ typedef struct mmcp_call {
   mmcp_part parts[MMCP_MOST_PARTS];
 } mmcp_call;
 
-/* The view of a factor, or of the result. */
+/* Returns the view of factor i, or of the result, which is i = n. */
 static inline const mmcp_view *mmcp_view_of(const mmcp_call *c, int64_t i) {
   return i == c->n ? c->result : &c->views[c->is_chain ? 0 : i];
 }
 
-/* The axes of its stack. */
+/* Returns the axes of the stack of a factor, or of the result. */
 static inline int64_t mmcp_stack_ndim(const mmcp_call *c, int64_t i) {
   int64_t core = 2;
   if (i == 0 || i == c->n) core -= !c->row;
@@ -90,13 +90,14 @@ bool mmcp_read_matrix(mmcp_call *c, int64_t i);
 /* Has the array's library make of factor i what its method returns, where it has one, and reads
  * that instead: a call whose factor is new each time is not worth keeping. */
 int mmcp_replace_factor(mmcp_call *c, int64_t i, PyObject *array, const char *method);
-/* Whether a view is of the library that the first factor is of. */
+/* Says whether a view is of the library that the first factor is of. */
 bool mmcp_is_of_one_library(const mmcp_call *c, const mmcp_view *view);
-/* Whether neighbours are an array and its own transposed, whose product has a plan of its own. */
+/* Says whether neighbours are an array and its transposed, whose product has a plan of its own. */
 bool mmcp_has_twins(const mmcp_call *c);
 
-/* Whether the products of a stack are rows of one product: only the first factors differ, and their
- * rows follow each other. The order of a reproducible one may not depend on how many there are. */
+/* Says whether the products of a stack are rows of one product: only the first factors differ, and
+ * their rows follow each other. The order of a reproducible one may not depend on how many there
+ * are. */
 bool mmcp_may_be_rows(const mmcp_call *c, PyObject *precision);
 void mmcp_make_rows(mmcp_call *c);
 /* Make matrix i, or all, stand for stacks, broadcast; what is the same stays so. They return false

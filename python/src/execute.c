@@ -37,7 +37,7 @@ static mmcp_problem problem_of(const mmcp_call *c) {
                         .may_be_torchs = c->may_be_torchs};
 }
 
-/* Whether a plan is for the device that the arrays lie on. */
+/* Says whether a plan is for the device that the arrays lie on. */
 static int runs_beside_arrays(const mmcp_call *c, const mmcp_plan *plan) {
   char here[32];
   snprintf(here, sizeof here, "cuda:%d", c->device);
@@ -327,7 +327,7 @@ static int execute_at_once(mmcp_call *c) {
   options.objective = PyUnicode_AsUTF8(c->objective);
   mmc_chain *chain = options.objective != NULL ? mmcp_chain_new(&problem) : NULL;
   if (chain == NULL) return -1;
-  /* Those of the order from left to right; the best takes no more. */
+  /* The multiplications of the order from left to right; the best takes no more. */
   double multiplications = 0;
   for (int64_t i = 1; i < c->n; i++)
     multiplications += (double)c->dims[0] * (double)c->dims[i] * (double)c->dims[i + 1];
@@ -403,7 +403,8 @@ static int run_plan(mmcp_call *c, mmcp_plan *plan) {
 /* The last two may be left out. */
 enum { PLAN, ARRAYS, OUT, OBJECTIVE, DEVICE, PRECISION, STREAM, BF16, RULE, EXPONENTS, ARGUMENTS };
 
-/* Whether the call is PyTorch's room's, which asks too, and passes a rule where it is not. */
+/* Says whether the products are PyTorch's own. A call with a rule comes from _torch.py, which has
+ * asked already and found that they are not. */
 static int is_torchs(const mmcp_call *c, PyObject *const *args) {
   const bool asks = c->views[0].exchange != NULL && args[RULE] == NULL;
   return asks ? mmcp_is_torchs(args[PLAN] != Py_None) : 0;
@@ -433,8 +434,8 @@ static bool is_usual(PyObject *const *args) {
          (args[OBJECTIVE] == mmcp.time || args[OBJECTIVE] == mmcp.flops);
 }
 
-/* Whether a plan is one for nothing but time or multiplications, where the arrays are, of factors
- * as they are given. */
+/* Says whether a plan is one for nothing but time or multiplications, where the arrays are, of
+ * factors as they are given. */
 static bool is_usual_plan(const mmcp_plan *plan) {
   const mmc_chain *chain = plan->chain;
   int64_t structured = 0;
@@ -482,7 +483,7 @@ static int execute_new_by_torch(mmcp_call *c, PyObject *const *items, PyObject *
   return done == 1 ? 2 : done;
 }
 
-/* Whether nothing was asked for that PyTorch's products do not do. */
+/* Says whether nothing was asked for that PyTorch's products do not do. */
 static bool is_plain_call(PyObject *const *args) {
   return args[PLAN] == Py_None && args[OUT] == Py_None && args[STREAM] == Py_None &&
          args[BF16] != Py_True && args[RULE] == NULL && args[EXPONENTS] == NULL &&
@@ -706,7 +707,7 @@ static int execute_recorded(PyObject *const *args, PyObject **out) {
   return mmcp_torch_multiply(args[ARRAYS], args[DEVICE] == Py_None, out);
 }
 
-/* Whether a call is one that may be kept, and what it asks for. */
+/* Says whether a call is one that may be kept, and what it asks for. */
 static bool may_be_kept(PyObject *const *args, PyObject *const *tensors, Py_ssize_t count,
                         bool is_chain, mmcp_asked *out) {
   const bool has_plan = args[PLAN] != Py_None;

@@ -66,7 +66,7 @@ static uint64_t place_of(const mmcp_call *c, const void *data) {
   return (uint64_t)(uintptr_t)data * UINT64_C(0x9E3779B97F4A7C15) >> (64 - c->seen_bits);
 }
 
-/* Whether two factors are the same array, as the chain reads it. */
+/* Says whether two factors are the same array, as the chain reads it. */
 static bool is_same(const mmcp_call *c, int64_t i, int64_t j) {
   const mmcp_view *a = &c->views[i], *b = &c->views[j];
   const mmc_matrix *x = &c->matrices[i], *y = &c->matrices[j];
@@ -79,8 +79,8 @@ static bool is_same(const mmcp_call *c, int64_t i, int64_t j) {
   return true;
 }
 
-/* Whether factor i + 1 is factor i transposed, and so large that half of their product is worth a
- * plan of its own. */
+/* Says whether factor i + 1 is factor i transposed, and so large that half of their product is
+ * worth a plan of its own. */
 static bool is_twin(const mmcp_call *c, int64_t i) {
   const mmc_matrix *x = &c->matrices[i], *y = &c->matrices[i + 1];
   return c->views[i].data == c->views[i + 1].data && c->views[i].ndim == 2 &&
@@ -89,8 +89,8 @@ static bool is_twin(const mmcp_call *c, int64_t i) {
          c->device == MMCP_HOST && (double)x->rows * (double)x->rows * (double)x->cols >= 8e6;
 }
 
-/* Whether a vector is at an end, beside which the product of twins is of no use: each meets the
- * vector, or what became of it. */
+/* Says whether a vector is at an end, beside which the product of twins is of no use: each meets
+ * the vector, or what became of it. */
 static bool has_vector(const mmcp_call *c) {
   return c->views[0].ndim == 1 || c->views[c->n - 1].ndim == 1;
 }
@@ -127,7 +127,7 @@ static int share_factor(mmcp_call *c, int64_t i, int64_t first) {
   return read_factor(c, i);
 }
 
-/* Whether the conjugate of a matrix is the conjugated transposed of one that lies without gaps
+/* Says whether the conjugate of a matrix is the conjugated transposed of one that lies without gaps
  * between the elements of its rows. */
 static bool is_adjoint(const mmc_matrix *x) {
   return x->layout == MMC_COL_MAJOR || x->rows <= 1 || (x->cols <= 1 && x->ld <= 1);

@@ -212,7 +212,7 @@ static int64_t lay_out(const mmcp_view *view, int64_t element, int *order, int64
   return bytes;
 }
 
-/* Whether all elements are as aligned as the first one. */
+/* Says whether all elements are as aligned as the first one. */
 static bool is_aligned(const mmcp_view *view) {
   const bool is_complex = view->dtype == MMC_C64 || view->dtype == MMC_C128;
   const int64_t part = (int64_t)mmc_dtype_size(view->dtype) / (is_complex ? 2 : 1);

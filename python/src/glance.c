@@ -86,7 +86,7 @@ size_t mmcp_glance_words(PyTypeObject *type) {
 
 /* ---- looking -------------------------------------------------------------------------------- */
 
-/* Whether the sizes or the strides are among the bytes, as those of few dimensions are. */
+/* Says whether the sizes or the strides are among the bytes, as those of few dimensions are. */
 static bool is_inside(const char *tensor, const int64_t *extents, int ndim) {
   const uintptr_t begin = (uintptr_t)extents, base = (uintptr_t)tensor;
   return begin >= base + seen.first && begin + (size_t)ndim * sizeof *extents <= base + seen.end;

@@ -37,8 +37,8 @@ size_t mmcp_glance_words(PyTypeObject *type);
 void mmcp_glance_take(PyObject *object, mmcp_glance *out);
 void mmcp_glance_confirm(PyObject *object, const dl_tensor *now, mmcp_glance *glance);
 
-/* Whether a tensor is as it was at the glance and lies at data; false as well where that is not to
- * be seen. */
+/* Says whether a tensor is as it was at the glance and lies at data; false as well where that is
+ * not to be seen. */
 bool mmcp_glance_same(PyObject *object, const mmcp_glance *glance, const void *data, int device);
 
 /* Has the processor fetch what mmcp_glance_same() will look at. */

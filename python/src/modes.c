@@ -47,7 +47,7 @@ void *mmcp_torch_function(const char *library, const char *name) {
   return function;
 }
 
-/* Whether PyTorch is there to be asked. */
+/* Says whether PyTorch is there to be asked. */
 static bool knows(void) {
   static bool known;
   if (known) return true;

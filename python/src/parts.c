@@ -103,7 +103,7 @@ static int list_parts(const problem *x, const order *by, int first, int last, in
   return list_parts(x, by, split + 1, last, count, parts);
 }
 
-/* Whether the caller's plan, if there is one, is for these matrices, one chain of them or all. */
+/* Says whether the caller's plan, if any, is for these matrices, one chain of them or all. */
 static bool is_planned(const mmcp_call *c, const problem *x) {
   const mmc_chain *chain = c->planned;
   if (chain == NULL) return true;

@@ -290,7 +290,7 @@ mmcp_plan *mmcp_plan_stacked(mmcp_plan *self, int64_t batch, const mmc_op *ops,
   return stacked;
 }
 
-/* Whether a name stands for several devices of which the first is this one: the array's. */
+/* Says whether a name stands for several devices of which the first is this one: the array's. */
 static bool is_first_of_several(PyObject *device, int array_device) {
   char first[32];
   const char *name = PyUnicode_AsUTF8(device);
@@ -345,11 +345,11 @@ mmcp_plan *mmcp_plan_for_arrays(const mmcp_problem *x, const mmcp_options *optio
   return NULL;
 }
 
-/* Whether one product of many rows is taken for the batch of its rows. On the host, where a batch
- * keeps shared factors and what is between two products in caches, it takes as little as a third of
- * what is predicted, so rows are to gain more than half; on a GPU, where few rows a product leave
- * most of it idle, they are taken unless they are predicted to lose a quarter. NaN is less than
- * nothing. */
+/* Says whether one product of many rows is taken for the batch of its rows. On the host, where a
+ * batch keeps shared factors and what is between two products in caches, it takes as little as a
+ * third of what is predicted, so rows are to gain more than half; on a GPU, where few rows a
+ * product leave most of it idle, they are taken unless they are predicted to lose a quarter. NaN is
+ * less than nothing. */
 static bool takes_less(const mmcp_plan *rows, const mmcp_plan *batch) {
   const double share = batch->location == MMC_DEVICE ? 1.25 : 0.45;
   return mmc_plan_predicted_seconds(rows->plan) < share * mmc_plan_predicted_seconds(batch->plan);

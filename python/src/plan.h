@@ -20,8 +20,8 @@ typedef struct mmcp_plan {
   bool scaled;           /* as in mmc_plan_options */
 
   struct mmcp_plan *stacked; /* the plan for the last stack or ops, same options; or NULL */
-  /* Of a batch in the cache whose products are rows of one: the plan of that where it is predicted
-   * to take less, or NULL, and whether it is known. */
+  /* For a batch in the cache whose products are rows of one product: the plan of that product where
+   * it is predicted to take less, or NULL; and whether that was looked at. */
   struct mmcp_plan *as_rows;
   bool has_seen_rows;
 
@@ -78,7 +78,8 @@ int64_t *mmcp_read_dims(PyObject *sequence, int64_t *n);
  * options of one for a single chain, as a new reference; NULL with an exception set on failure. */
 mmcp_plan *mmcp_plan_stacked(mmcp_plan *plan, int64_t batch, const mmc_op *ops, const bool *shared);
 
-/* Whether a plan that the cache or mmcp_plan_stacked() made is for these ops and shared factors. */
+/* Says whether a plan that the cache or mmcp_plan_stacked() made is for these ops and shared
+ * factors. */
 bool mmcp_has_ops(const mmcp_plan *plan, const mmc_op *ops);
 bool mmcp_has_shared(const mmcp_plan *plan, const bool *shared);
 
@@ -87,7 +88,7 @@ bool mmcp_has_shared(const mmcp_plan *plan, const bool *shared);
 int mmcp_plan_as_rows(mmcp_plan *plan, const mmcp_problem *problem, const mmcp_options *options,
                       mmcp_plan **out);
 
-/* Whether a precision's bits must not depend on how many products there are. */
+/* Says whether a precision's bits must not depend on how many products there are. */
 bool mmcp_is_reproducible(PyObject *precision);
 
 /* Makes the plan of a chain of arrays, as a new reference; NULL with an exception set on failure.
@@ -104,7 +105,8 @@ void mmcp_plan_give_run(mmcp_plan *plan, mmc_run *run);
 /* Plans now, where that has not been done. Returns -1 with an exception set. */
 int mmcp_plan_ensure(mmcp_plan *plan);
 
-/* Whether a device can still be used: -1 with an exception set for CUDA that a fork has lost. */
+/* Says whether a device can still be used; returns -1 with an exception set for CUDA that a fork
+ * has lost. */
 int mmcp_check_device(const char *device);
 
 #endif

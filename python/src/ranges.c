@@ -79,7 +79,7 @@ static int finish(mmc_status status) {
   return status == MMC_OK ? 0 : mmcp_raise(status);
 }
 
-/* Whether an array is a matrix that is the one factor asked for. */
+/* Says whether an array is a matrix that is the one factor asked for. */
 static bool is_factor(const ranges *self, const mmcp_view *view, int64_t count) {
   return view->ndim == 2 && self->batch == 1 && count == 1 && view->shape[0] == self->side &&
          view->shape[1] == self->side;

@@ -131,8 +131,8 @@ static kept *make_room(const mmcp_asked *x, int64_t n, const mmcp_view *views,
   return call;
 }
 
-/* Whether a call may be kept: its tensors are of one type, and no table of addresses, which the
- * caller owns, is among its matrices. */
+/* Says whether a call may be kept: its tensors are of one type, and no table of addresses, which
+ * the caller owns, is among its matrices. */
 static bool can_be_kept(const mmcp_asked *x, const mmcp_plan *plan, const mmc_matrix *matrices) {
   const int64_t n = mmc_chain_length(plan->chain);
   for (int64_t i = 0; i <= n; i++)
@@ -142,7 +142,7 @@ static bool can_be_kept(const mmcp_asked *x, const mmcp_plan *plan, const mmc_ma
   return x->out == NULL || Py_TYPE(x->out) == Py_TYPE(x->tensors[0]);
 }
 
-/* Whether the call came before and need not wait. */
+/* Says whether the call came before and need not wait. */
 static bool came_again(place *p, const mmcp_asked *x) {
   const uint64_t hash = hash_of(x);
   const bool again = p->came == hash;
@@ -197,7 +197,8 @@ static bool is_alive(const tensor *t) {
   return ((PyWeakReference *)t->reference)->wr_object == t->object;
 }
 
-/* Whether an object is the one that is kept, and of the type that it had, which may be assigned. */
+/* Says whether an object is the one that is kept, and of the type that it had, which may be
+ * assigned. */
 static bool is_the_one(const kept *call, const tensor *t, PyObject *object) {
   return t->object == object && is_alive(t) && Py_TYPE(object) == call->type;
 }
@@ -229,8 +230,8 @@ static kept *find(const mmcp_asked *x) {
   return NULL;
 }
 
-/* Whether a tensor lies where it did and is no more than its memory, or than its conjugate, as it
- * was, by what PyTorch says: 1, with the tensor in *now, 0, or -1 with an exception set. */
+/* Says whether a tensor lies where it did and is no more than its memory, or than its conjugate, as
+ * it was, by what PyTorch says: 1, with the tensor in *now, 0, or -1 with an exception set. */
 static int is_said_to_be(const kept *call, const tensor *t, PyObject *object, dl_tensor *now) {
   if (call->exchange->borrow(object, now) != 0) {
     PyErr_Clear();

@@ -112,7 +112,7 @@ static int expand_factor(mmcp_call *c, int64_t i) {
   return got;
 }
 
-/* Whether one stride says where the matrices of a stack lie, which it then is for matrix i. */
+/* Says whether one stride says where the matrices of a stack lie, which it then is for matrix i. */
 static bool has_stride(mmcp_call *c, int64_t i) {
   const mmcp_view *view = mmcp_view_of(c, i);
   int ndim = (int)mmcp_stack_ndim(c, i);

@@ -92,7 +92,7 @@ static int truth_of(PyObject *value) {
   return truth;
 }
 
-/* Whether products are recorded as they are computed. */
+/* Says whether products are recorded as they are computed. */
 static int is_recorded(chain *c) {
   int wants = 0;
   for (int i = 0; i < c->n && wants == 0; i++) {
@@ -102,7 +102,7 @@ static int is_recorded(chain *c) {
   return wants == 1 ? truth_of(PyObject_CallNoArgs(is_grad_enabled)) : wants;
 }
 
-/* Whether the factor may be one of the chain: a matrix, a stack, or a vector at an end. */
+/* Says whether the factor may be one of the chain: a matrix, a stack, or a vector at an end. */
 static bool read_shape(chain *c, int i, const dl_tensor *tensor) {
   c->is_row = c->is_row || (i == 0 && tensor->ndim == 1);
   c->is_column = c->is_column || (i == c->n - 1 && tensor->ndim == 1);
@@ -120,7 +120,8 @@ static bool read_shape(chain *c, int i, const dl_tensor *tensor) {
   return rows == c->dims[i];
 }
 
-/* Whether PyTorch finds the order too. A row would be made a matrix, and back, by every product. */
+/* Says whether PyTorch finds the order too. A row would be made a matrix, and back, by every
+ * product. */
 static bool is_for_multi_dot(const chain *c) {
   if (c->is_on_gpu || c->has_stacks) return false;
   return (c->is_row && c->n > 2) || (c->n > MOST_BY_MM && c->n < LEAST_BY_US);
@@ -256,7 +257,7 @@ static bool is_for_us(const chain *c) {
   return c->n >= (c->is_on_gpu ? LEAST_BY_US_ON_GPU : LEAST_BY_US) && largest <= LARGEST_BY_US;
 }
 
-/* Whether there are as many matrices of each. */
+/* Says whether there are as many matrices of each. */
 static bool are_alike(const chain *c) {
   for (int i = 1; c->has_stacks && i < c->n; i++)
     if (c->counts[i] != c->counts[0]) return false;
@@ -319,7 +320,7 @@ static bool has_few_rows(mmc_dtype dtype, double m) {
   return dtype != MMC_C64 && m < LEAST_ROWS;
 }
 
-/* Whether a large product is not one of those that take PyTorch long; 16 bits are not MKL's. */
+/* Says whether a large product does not take PyTorch long; products of 16 bits are not MKL's. */
 static bool is_wide(mmc_dtype dtype, double m, double n) {
   return dtype == MMC_BF16 || !(has_few_rows(dtype, m) || has_few_columns(dtype, n));
 }
@@ -346,9 +347,9 @@ static double most_tiny(mmc_dtype dtype, bool by_vector) {
 /* From so many multiplications on ours can be stopped within a product, and take no longer. */
 static const double most_for_torch = 1e10;
 
-/* Whether it is one product on the CPU that PyTorch is to multiply: a large one, or one that takes
- * less time than to make a result as we do. Of a row and a matrix PyTorch makes a transposed one
- * first. */
+/* Says whether it is one product on the CPU that PyTorch is to multiply: a large one, or one that
+ * takes less time than to make a result as we do. Of a row and a matrix PyTorch makes a transposed
+ * one first. */
 static bool is_one_for_torch(const chain *c) {
   if (c->n != 2 || c->is_on_gpu || (c->is_row && !c->is_column)) return false;
   const double each = (double)c->dims[0] * (double)c->dims[1] * (double)c->dims[2],
@@ -381,7 +382,7 @@ static int multiply_chain(chain *c, PyObject *sequence, PyObject **out) {
 /* ---- several large products on the CPU ---------------------------------------------------------
  */
 
-/* Whether the items are tensors of the dtype in which they are multiplied. */
+/* Says whether the items are tensors of the dtype in which they are multiplied. */
 static bool are_tensors_of(const mmcp_call *c, PyObject *const *items) {
   for (int64_t i = 0; i < c->n; i++) {
     dl_tensor tensor;
@@ -397,7 +398,7 @@ static bool are_tensors_of(const mmcp_call *c, PyObject *const *items) {
   return true;
 }
 
-/* Whether products by a plan's order are PyTorch's: where its calls take less on average. */
+/* Says whether products by a plan's order are PyTorch's: where its calls take less on average. */
 static bool is_for_torch(const mmcp_call *c, PyObject *const *items, const mmc_plan *plan) {
   const double least = least_for_torch(c->dtype);
   const int64_t count = plan != NULL ? mmc_plan_step_count(plan) : 0;
@@ -458,7 +459,7 @@ bool mmcp_torch_can(const mmcp_call *c, PyObject *const *items) {
          !(has_vectors && c->stack_ndim > 0) && are_tensors_of(c, items);
 }
 
-/* Whether products of f32 are computed in f32. */
+/* Says whether products of f32 are computed in f32. */
 static int is_exact_in_f32(void) {
   static PyObject *highest;
   if (highest == NULL) highest = PyUnicode_InternFromString("highest");

@@ -4,7 +4,8 @@
 
 #include "state.h"
 
-/* tune(chains, like, range, device, precision, objective, budget, progress): as _mmchain.pyi. */
+/* tune(chains, like, range, device, precision, objective, budget, progress): measures, as
+ * _mmchain.pyi says. */
 PyObject *mmcp_tune(PyObject *module, PyObject *args);
 
 #endif

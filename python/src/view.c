@@ -45,7 +45,7 @@ static bool integer_of_format(char letter, Py_ssize_t size, mmc_dtype *out) {
   return false;
 }
 
-/* Whether a sign says no more than that elements have this machine's byte order. */
+/* Says whether a sign says no more than that elements have this machine's byte order. */
 static bool is_of_this_order(char sign) {
   const uint16_t one = 1;
   return sign == '=' || sign == '@' || sign == (*(const char *)&one == 1 ? '<' : '>');
@@ -258,7 +258,7 @@ int mmcp_is_plain(PyObject *object, mmc_dtype dtype, bool is_conj) {
   return readable == 1 ? conj == is_conj : readable;
 }
 
-/* Whether elements have no memory, as PyTorch's zeros that it keeps lazily. */
+/* Says whether elements have no memory, as PyTorch's zeros that it keeps lazily. */
 static bool lacks_memory(const dl_tensor *tensor) {
   for (int d = 0; d < tensor->ndim; d++)
     if (tensor->shape[d] == 0) return false;
@@ -473,7 +473,7 @@ int64_t mmcp_view_stride(const mmcp_view *view, int dimension) {
   return stride;
 }
 
-/* Whether lines of count elements, each without gaps, can lie ld_bytes apart. */
+/* Says whether lines of count elements, each without gaps, can lie ld_bytes apart. */
 static bool is_ld(int64_t lines, int64_t line_stride, int64_t count, int64_t ld_bytes,
                   int64_t element) {
   if (count > 1 && line_stride != element) return false;

@@ -66,10 +66,11 @@ int mmcp_device_number(const char *name);
 /* Returns the exchange functions of an object's type; NULL when it has none. */
 const dl_exchange *mmcp_exchange_of(PyObject *object);
 
-/* Whether a tensor wants a gradient; whether one of this dtype wants none and is neither negated
- * lazily nor, but where is_conj is so, conjugated, so that it is no more than its memory, or the
- * conjugate. -1 with an exception set. */
+/* Says whether a tensor wants a gradient; returns -1 with an exception set. */
 int mmcp_requires_grad(PyObject *object);
+/* Says whether a tensor is of this dtype and no more than its memory or, where is_conj, the
+ * conjugate of that: it wants no gradient and is not negated lazily. Returns -1 with an exception
+ * set. */
 int mmcp_is_plain(PyObject *object, mmc_dtype dtype, bool is_conj);
 
 /* The stride of a dimension in bytes. */
@@ -79,9 +80,9 @@ int64_t mmcp_view_stride(const mmcp_view *view, int dimension);
  * lacks has one. False when it cannot be described by one leading dimension. */
 bool mmcp_view_matrix(const mmcp_view *view, bool has_row, bool has_column, mmc_matrix *out);
 
-/* Whether elements lie in C order without gaps. */
+/* Says whether elements lie in C order without gaps. */
 bool mmcp_view_is_contiguous(const mmcp_view *view);
-/* Whether two views may have an element in common. */
+/* Says whether two views may have an element in common. */
 bool mmcp_view_overlap(const mmcp_view *a, const mmcp_view *b);
 
 /* The dtype as DLPack writes it, and as it reads it; that returns false for one that there is not.

@@ -193,7 +193,7 @@ static int64_t read_options(const xla_attributes *attributes) {
   return number >= 0 && number < 9 ? number : -1;
 }
 
-/* Whether the axes of a stack are those of the result, or have one matrix for all. */
+/* Says whether the axes of a stack are those of the result, or have one matrix for all. */
 static bool broadcasts(const xla_buffer *x, const xla_buffer *result) {
   const int64_t *axes = result->dims + (result->rank - x->rank);
   for (int64_t d = 0; d < x->rank - 2; d++)

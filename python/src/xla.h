@@ -47,7 +47,7 @@ typedef struct xla_buffer {
   int64_t *dims;
 } xla_buffer;
 
-/* The arguments, the results. */
+/* The buffers of all arguments, or of all results. */
 typedef struct xla_buffers {
   size_t size;
   xla_extension *extensions;

@@ -35,8 +35,8 @@ mmci_traffic mmci_traffic_right(const int64_t p[4], int64_t on_chip_words);
  * for the second product, where A1 (A2 A3) has P0 P1 P3. */
 mmci_traffic mmci_traffic_right_as_printed(const int64_t p[4], int64_t on_chip_words);
 
-/* The same with a tile of at most x rows and y columns, both 1 or more, in place of the best one; a
- * side is no longer than the matrix. */
+/* These return the traffic with a tile of at most x rows and y columns, both 1 or more, in place of
+ * the best one; a side is no longer than the matrix. */
 mmci_traffic mmci_traffic_product_by(int64_t p0, int64_t p1, int64_t p2, int64_t x, int64_t y);
 mmci_traffic mmci_traffic_left_by(const int64_t p[4], int64_t x, int64_t y);
 mmci_traffic mmci_traffic_right_by(const int64_t p[4], int64_t x, int64_t y);

@@ -93,7 +93,7 @@ static uint64_t place(mmci_gradient_nodes *x, mmci_places *places, int32_t child
   if (!v->wanted) return UINT64_MAX;
   if (child >= x->n) return v->offset;
   const mmci_gradient_node *own = &x->nodes[parent];
-  /* As many elements, so that chain t of the batch reads and writes the same bytes. */
+  /* It has as many elements, so that chain t of the batch reads and writes the same bytes. */
   const bool takes_own =
       is_inner(x, parent) && !*reuses && v->bytes > 0 && own->rows * own->cols == v->rows * v->cols;
   x->offsets[child] = takes_own ? x->nodes[parent].offset : mmci_places_take(places, v->bytes);

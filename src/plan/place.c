@@ -192,7 +192,7 @@ static int32_t find_met(placing *p, const item *x) {
     item *y = &p->items[p->living[t]];
     if (y->turn < x->turn) p->met[count++] = y;
   }
-  /* Those written later are placed already where the largest come first. */
+  /* Items that are written later are placed already where the largest come first. */
   for (int32_t j = i + 1; p->largest_first && j < p->item_count && p->items[j].unit <= x->last; j++)
     if (p->items[j].turn < x->turn) p->met[count++] = &p->items[j];
   sort_by_offset(p->met, count);
@@ -360,7 +360,7 @@ static mmc_status place_in_tree(placing *p, mmci_plan *plan, mmci_error *error) 
   return MMC_OK;
 }
 
-/* Whether every result is read once, and they are so many that to compare them in pairs takes
+/* Says whether every result is read once, and they are so many that to compare them in pairs takes
  * longer than the rest of planning. */
 static bool is_large_tree(const placing *p) {
   enum { MOST_IN_PAIRS = 256 };

@@ -293,8 +293,8 @@ static mmc_status try_price(priced_chain *c, mmci_bounds bounds, mmci_plan *plan
 
 /* ---- trees by their calls ------------------------------------------------------------------ */
 
-/* Of two orders of as many multiplications the faster is better; else only one that is surely
- * faster. */
+/* Says whether order b is better than a: where both have as many multiplications it is if it is
+ * faster, else only if it surely is. */
 static bool is_better(const mmci_plan *a, const total *x, const mmci_plan *b, const total *y) {
   double gain_s = x->seconds - y->seconds - less_hidden(x->hidden_s, y->hidden_s);
   if (a->multiplications == b->multiplications) return gain_s > 0.01 * x->seconds;

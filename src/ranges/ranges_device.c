@@ -58,9 +58,10 @@ static mmc_status await(mmci_ranges *x, mmci_error *error) {
   return status == MMC_OK ? x->ops->sync(x->queue, error) : status;
 }
 
-/* Whether work goes to CUDA's default stream. That is there as long as the device, so that what
- * follows there on what is there need not wait, and the end is recorded only when another stream is
- * to wait for it. The address of any other stream may be that of a new one by the next call. */
+/* Says whether work goes to CUDA's default stream. That is there as long as the device, so that
+ * what follows there on what is there need not wait, and the end is recorded only when another
+ * stream is to wait for it. The address of any other stream may be that of a new one by the next
+ * call. */
 static bool is_on_default(const mmci_ranges *x) {
   return x->on_stream && x->stream == NULL;
 }

@@ -72,8 +72,8 @@ typedef struct mmci_deed {
   mmci_lane lane;
   int32_t step;      /* the step that it belongs to; the step count for what follows the last */
   mmci_spot a, b, c; /* c is written; a copy has no b */
-  mmci_gemm gemm;    /* of a product */
-  /* Of others: rows x cols elements, as they lie in lines. */
+  mmci_gemm gemm;    /* the product, of a deed that is one */
+  /* What any other deed moves: rows x cols elements, as they lie in lines. */
   int64_t rows, cols, to_ld;
   mmci_form form;
   bool to_trans;

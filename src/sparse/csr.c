@@ -36,7 +36,7 @@ static int64_t number_at(const void *numbers, int bytes, int64_t i) {
   return bytes == 4 ? ((const int32_t *)numbers)[i] : ((const int64_t *)numbers)[i];
 }
 
-/* Whether all columns are at least 0 and below cols: one passage, without a branch for each. */
+/* Says whether all columns are at least 0 and below cols, in one passage without branches. */
 static bool are_columns(const mmc_csr *x, int64_t count) {
   if (x->index_bytes == 4) {
     const uint32_t *at = x->indices;

@@ -150,7 +150,7 @@ static inline LOOP void forward(const mmci_sparse_shape *a, const lanes *in, lan
       meet(&out[a->csr->indices[e]], &in[r]);
 }
 
-/* The same for the rows of A, of a sample of columns. */
+/* Finds out which of a sample of columns reach the rows of A, from those that reach its columns. */
 static inline LOOP void backward(const mmci_sparse_shape *a, const lanes *in, lanes *out) {
   lanes all = {{0}};
   for (int64_t c = 0; a->csr == NULL && c < a->cols; c++) meet(&all, &in[c]);
@@ -325,7 +325,8 @@ static void count_columns_from(sampling *s, int32_t i) {
   }
 }
 
-/* The same for rows of all products that end with factor j, by a sample of its columns. */
+/* Does what the function above does for the rows of all products that end with factor j, by a
+ * sample of its columns. */
 static void count_rows_to(sampling *s, int32_t j) {
   const int32_t n = s->n;
   const mmci_sparse_shape *f = s->factors;

@@ -471,12 +471,13 @@ static mmc_status hand_over(const mmci_sparse_chain *x, operand *result, bool in
   return MMC_OK;
 }
 
-/* Whether each step is a vector by a factor, which may be read by its rows or by its columns. */
+/* Says whether each step is a vector by a factor, which is read by its rows or by its columns. */
 static bool walks(const mmci_sparse_chain *x) {
   return x->order.is_at_once && (x->kinds[0].rows == 1 || x->kinds[x->n - 1].cols == 1);
 }
 
-/* Whether that can be done: vectors have no gaps, of which rows have none. */
+/* Says whether a step can read a turned factor: the vectors beside it must have no gaps, and rows
+ * have none. */
 static bool can_be_turned(const operand *a, const operand *b, const operand *c) {
   return a->is_turned ? b->cols == 1 && b->ld == 1 && (c->data == NULL || c->ld == 1)
                       : b->is_turned && a->rows == 1;

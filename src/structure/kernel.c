@@ -130,8 +130,8 @@ const mmci_structure_share mmci_structure_shares[MMCI_STRUCTURE_PIECES] = {
     [MMCI_PIECE_SYTRI] = {0.8, 90},   [MMCI_PIECE_SYMM] = {1.05, 20},
 };
 
-/* Those of a device were measured on an H200 with cuBLAS 13 and cuSOLVER 12, in f32 and f64, sides
- * 512 to 8192 times as many columns. Inverses are solved for there, with the identity. */
+/* The shares of a device were measured on an H200 with cuBLAS 13 and cuSOLVER 12, in f32 and f64,
+ * sides 512 to 8192 times as many columns. Inverses are solved for there, with the identity. */
 const mmci_structure_share mmci_structure_device_shares[MMCI_STRUCTURE_PIECES] = {
     [MMCI_PIECE_SYRK] = {0.45, 500},    [MMCI_PIECE_TRMM] = {0.45, 700},
     [MMCI_PIECE_TRTRMM] = {0.12, 1400}, [MMCI_PIECE_TRSM] = {0.4, 3600},

@@ -17,7 +17,7 @@ typedef struct mmci_structure_cost {
 } mmci_structure_cost;
 
 extern const mmci_structure_share mmci_structure_shares[MMCI_STRUCTURE_PIECES]; /* of no machine */
-/* Those of a device with memory of its own. */
+/* The shares of a device with memory of its own. */
 extern const mmci_structure_share mmci_structure_device_shares[MMCI_STRUCTURE_PIECES];
 
 /* Prices products for seconds; gemm_s is NULL where only multiplications are asked for. */

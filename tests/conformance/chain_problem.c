@@ -504,7 +504,8 @@ shape random_shape(const setting *on, uint64_t seed, int64_t most) {
   return s;
 }
 
-/* Whether a NaN in the first factor must reach a row of the result, and one in the last a column.
+/* Says whether a NaN in the first factor must reach a row of the result, and one in the last a
+ * column.
  */
 static bool nan_must_pass(const problem *p) {
   for (int i = 0; i <= p->shape.n; i++)

@@ -80,7 +80,7 @@ static void test_contexts(const setting *on, uint64_t *random) {
   }
 }
 
-/* Whether a device is there; what stands in for it in the list says why not. */
+/* Says whether a device is there; what stands in for it in the list says why not. */
 static bool find_device(mmc_context *context, const char *name, char *why, size_t size) {
   mmc_device_info info;
   const size_t kind = strcspn(name, ":");

@@ -98,7 +98,7 @@ static void expect(const Matrix &got, int64_t batch, int64_t depth, Left left, R
       }
 }
 
-/* Whether only elements of the matrix have changed in its room. */
+/* Says whether only elements of the matrix have changed in its room. */
 static void expect_rest(const Matrix &x, int64_t batch, std::vector<unsigned char> before,
                         const char *what, uint64_t seed) {
   std::vector<unsigned char> after = *x.room;

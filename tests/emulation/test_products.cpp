@@ -58,7 +58,7 @@ struct Matrix {
         element_write(dtype, at(r, c), value);
       }
   }
-  /* Whether all but the elements is as it was made. */
+  /* Says whether all but the elements is as it was made. */
   bool rest_is_untouched() {
     std::vector<unsigned char> rest = bytes;
     for (int64_t r = 0; r < rows; r++)

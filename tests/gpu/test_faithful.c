@@ -357,7 +357,7 @@ static void fill_row(const matrix *x, int64_t r, row_data data, float unit, uint
   }
 }
 
-/* Whether C comes from bytes: then it is not that of FP16 parts, bit for bit. */
+/* Says whether C comes from bytes: then it is not that of FP16 parts, bit for bit. */
 static bool from_bytes(const bench *with, trial *t, bool *right) {
   t->kind = MMCI_INT8;
   float *ours = compute(with, t);

@@ -110,7 +110,7 @@ typedef struct enumeration {
   mmci_u128 least;
 } enumeration;
 
-/* Whether two sub-chains have the same labels and are split alike. */
+/* Says whether two sub-chains have the same labels and are split alike. */
 static bool is_same(const enumeration *e, int32_t i, int32_t j, int32_t length) {
   if (length == 1) return e->c->labels[i] == e->c->labels[j];
   int32_t left = e->splits[i][i + length] - i;

@@ -47,7 +47,7 @@ uint64_t fake_most_bytes(const mmci_device *device);
 void fake_fail_at(mmci_device *device, int64_t call, bool for_good, bool late);
 /* Of the preparations of chains from now on, so many are not supported. */
 void fake_refuse_chains(mmci_device *device, int64_t count);
-/* Whether one has failed since. */
+/* Says whether one has failed since. */
 bool fake_has_failed(const mmci_device *device);
 
 /* ---- the caller's side ----------------------------------------------------------------------- */

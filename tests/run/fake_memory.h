@@ -16,7 +16,7 @@ typedef struct fake_span {
 } fake_span;
 
 bool fake_span_is_empty(const fake_span *span);
-/* Whether they have a byte in common. */
+/* Says whether they have a byte in common. */
 bool fake_spans_meet(const fake_span *x, const fake_span *y);
 
 typedef struct fake_block {
@@ -42,7 +42,7 @@ void fake_memory_close(fake_memory *memory);
 void *fake_memory_take(fake_memory *memory, size_t size, bool of_test, const void *owner);
 void fake_memory_drop(fake_memory *memory, fake_block *block);
 
-/* Whether the address is the device's, whatever lies there. */
+/* Says whether the address is the device's, whatever lies there. */
 bool fake_memory_owns(const fake_memory *memory, const void *address);
 /* The block that holds the whole span, or NULL. */
 fake_block *fake_memory_find(const fake_memory *memory, const fake_span *span);

@@ -20,7 +20,7 @@ mmci_plan random_plan(uint64_t *random, mmc_dtype dtype, int32_t n, const int64_
 mmci_plan random_batch_plan(uint64_t *random, mmc_dtype dtype, int32_t n, const int64_t *dims,
                             int64_t batch);
 mmc_dtype random_dtype(uint64_t *random);
-/* Whether its result has elements; without any, nothing is asked of a device. */
+/* Says whether its result has elements; without any, nothing is asked of a device. */
 bool has_elements(const mmci_plan *plan);
 
 /* ---- matrices -------------------------------------------------------------------------------- */
@@ -56,7 +56,7 @@ matrices *matrices_create(const mmci_plan *plan, mmci_device *device, where wher
                           uint64_t seed);
 void matrices_destroy(matrices *m);
 bool matrices_are_on_device(const matrices *m);
-/* Whether any lie at addresses that are no stride. */
+/* Says whether any lie at addresses that are no stride. */
 bool matrices_are_uneven(const matrices *m);
 
 /* Fills the result with NaN. */

@@ -189,7 +189,7 @@ static bool try_deed(bench *b, deed deed, bool *computed) {
   return true;
 }
 
-/* Whether the call was reached. */
+/* Says whether the call was reached. */
 static bool fail_once(const scenario *s, const failure *f) {
   bench b;
   bool computed[2] = {false, false}, works = true;

@@ -69,7 +69,8 @@ static inline bool host_is_big_endian(void) {
   return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 }
 
-/* Whether data lie in a mapping of the file: then they keep their distance from a page's start. */
+/* Says whether data lie in a mapping of the file: then they keep their distance from a page's
+ * start. */
 static inline bool is_mapped(const void *data, size_t offset) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   return (uintptr_t)data % page == offset % page;

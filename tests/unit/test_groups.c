@@ -56,7 +56,7 @@ static int32_t call_of(const mmci_plan *plan, int32_t s) {
   return plan->groups[group].steps[plan->groups[group].step_count - 1];
 }
 
-/* Whether step s, or a step of its group, reads the result of step t. */
+/* Says whether step s, or a step of its group, reads the result of step t. */
 static bool reads(const mmci_plan *plan, int32_t s, int32_t t) {
   int32_t number = plan->chain->n + t;
   for (int32_t x = 0; x < plan->step_count; x++)
@@ -66,14 +66,14 @@ static bool reads(const mmci_plan *plan, int32_t s, int32_t t) {
   return false;
 }
 
-/* Whether the call of step s waits for that of step t, by what it reads. */
+/* Says whether the call of step s waits for that of step t, by what it reads. */
 static bool waits(const mmci_plan *plan, int32_t s, int32_t t) {
   for (int32_t x = 0; x < s; x++)
     if (call_of(plan, x) == x && reads(plan, s, x) && (x == t || waits(plan, x, t))) return true;
   return false;
 }
 
-/* Whether the result of step a may not be overwritten by that of a later step b. */
+/* Says whether the result of step a may not be overwritten by that of a later step b. */
 static bool collide(const mmci_plan *plan, int32_t a, int32_t b) {
   for (int32_t r = a + 1; r < plan->step_count; r++) {
     if (call_of(plan, r) != r || !reads(plan, r, a)) continue;

@@ -37,7 +37,7 @@ static mmc_matrix make_matrix(mmc_dtype dtype, int64_t rows, int64_t cols, mmc_l
   return m;
 }
 
-/* Whether these are the elements of a test matrix in C order. */
+/* Says whether these are the elements of a test matrix in C order. */
 static bool is_c_order(const unsigned char *data, mmc_dtype dtype, int64_t rows, int64_t cols) {
   size_t size = element_size_of(dtype);
   for (int64_t r = 0; r < rows; r++)

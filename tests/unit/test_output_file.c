@@ -286,7 +286,7 @@ static void test_permission(void **state) {
 
 /* ---- failures that leave nothing ------------------------------------------------------------ */
 
-/* Whether the scratch directory takes files without a name. */
+/* Says whether the scratch directory takes files without a name. */
 static bool has_unnamed_files(void) {
   int descriptor = open(scratch_directory, O_TMPFILE | O_WRONLY, 0600);
   if (descriptor < 0) return false;

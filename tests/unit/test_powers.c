@@ -66,7 +66,7 @@ static void check_steps(const mmci_plan *plan) {
   assert_int_equal(plan->steps[plan->step_count - 1].last, chain->n - 1);
 }
 
-/* Whether step u waits for step v, directly or not. */
+/* Says whether step u waits for step v, directly or not. */
 static bool waits_for(const mmci_plan *plan, int32_t u, int32_t v) {
   int32_t n = plan->chain->n;
   if (!plan->parallel) return v < u;

@@ -30,7 +30,7 @@ static mmci_plan plan_of_halves(mmc_chain **chain) {
   return plan;
 }
 
-/* Whether a step stands on another, or is it. */
+/* Says whether a step stands on another, or is it. */
 static bool stands_on(const mmci_plan *plan, int32_t step, int32_t on) {
   if (step == on) return true;
   const int32_t reads[] = {plan->steps[step].left, plan->steps[step].right};

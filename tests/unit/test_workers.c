@@ -35,7 +35,7 @@ static void do_piece(void *user, int worker, int64_t piece) {
   atomic_fetch_sub(&w->busy[worker], 1);
 }
 
-/* Whether `workers` do `pieces` pieces once each, and no others. */
+/* Says whether `workers` do `pieces` pieces once each, and no others. */
 static bool shares(int workers, int64_t pieces) {
   work *w = calloc(1, sizeof *w);
   if (w == NULL) return false;

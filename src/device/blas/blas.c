@@ -56,8 +56,8 @@ typedef struct pieces {
   int64_t m, n, k;
 } pieces;
 
-/* Whether some product by panels was prepared: queues opened from then on bring panels, so that
- * executing allocates nothing. */
+/* Says whether some product by panels was prepared: queues opened from then on bring panels, so
+ * that executing allocates nothing. */
 static atomic_bool has_panels;
 
 struct mmci_kernel {

@@ -32,7 +32,7 @@ typedef struct mmci_half_loops {
                        int64_t a_step, const float *b, int64_t b_step, float *c);
 } mmci_half_loops;
 
-/* Those of this processor. */
+/* Returns the fastest loops that this processor runs. */
 const mmci_half_loops *mmci_half_loops_here(void);
 
 extern const mmci_half_loops mmci_half_loops_portable;

@@ -19,7 +19,7 @@
 #include "device/blas/half_loops_body.h"
 
 #if defined(__x86_64__)
-/* Whether the processor has F16C, of which not every compiler can ask by its name. */
+/* Says whether the processor has F16C, of which not every compiler can ask by its name. */
 static bool has_f16c(void) {
   unsigned a, b, c, d;
   return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;

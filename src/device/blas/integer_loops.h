@@ -15,7 +15,7 @@
 
 enum { MMCI_DIGITS = 4, MMCI_DIGIT_CLASSES = 2 * MMCI_DIGITS - 1 };
 
-/* Of 2^11 products of residues, the sum is below 2^63. */
+/* The prime is so small that the sum of 2^11 products of residues is below 2^63. */
 enum { MMCI_WORDS = 3, MMCI_WORD_PRIME = (1 << 27) - 39 };
 
 /* How integers become digits. */
@@ -65,7 +65,7 @@ typedef struct mmci_integer_loops {
                    const void *a, const void *b, void *c);
 } mmci_integer_loops;
 
-/* Those of this processor. */
+/* Returns the fastest loops that this processor runs. */
 const mmci_integer_loops *mmci_integer_loops_here(void);
 
 extern const mmci_integer_loops mmci_integer_loops_portable;

@@ -388,8 +388,8 @@ PRODUCT(u16, uint16_t, unsigned)
 PRODUCT(u32, uint32_t, uint32_t)
 PRODUCT(u64, uint64_t, uint64_t)
 
-/* Of truths, a line of B is a word of bits, WORD columns at a time. Of its terms few at first, as
- * these may make all of C true, then PACKED at a time. */
+/* In a product of truths, a line of B is a word of bits, WORD columns at a time. FIRST_PACKED of
+ * its terms are packed first, as these may make all of C true, and then PACKED at a time. */
 enum { WORD = 64, FIRST_PACKED = 32, PACKED = 256, BYTES = 8 };
 
 /* Returns the bits of eight truths, of which any byte but 0 is one. */

@@ -226,7 +226,7 @@ AVX static void turn_f32(const float *x, int64_t ld, float *y, int64_t to_ld) {
   }
 }
 
-/* The same of 4 x 4 numbers. */
+/* Transposes 4 x 4 numbers. */
 AVX static void turn_f64(const double *x, int64_t ld, double *y, int64_t to_ld) {
   for (int half = 0; half < 4; half += 2, x += 2, y += 2 * to_ld) {
     __m256d line[2];

@@ -4,8 +4,8 @@
 
 #include "base/dtype.h"
 
-/* As measured beside OpenBLAS 0.3.21, which is faster for longer vectors, or takes several threads;
- * and beside LIBXSMM for complex matrices, which it needs packed. */
+/* The bounds were measured beside OpenBLAS 0.3.21, which is faster for longer vectors or takes
+ * several threads, and beside LIBXSMM for complex matrices, which it needs packed. */
 enum {
   MOST_TERMS = 9215,
   MOST_PACKED = 250000,

@@ -31,7 +31,7 @@ typedef struct mmci_ways {
   double crowd_until_s;           /* until then there is a crowd; 0 where none was seen */
 } mmci_ways;
 
-/* A job of so many pieces. */
+/* A job that is computed in pieces. */
 typedef struct mmci_ways_job {
   int threads; /* those that want processors; there is a crowd where others leave fewer */
   int64_t pieces;

@@ -91,7 +91,8 @@ mmc_status mmci_cuda_ordered_complex_pieces(cudaStream_t stream, const mmci_gemm
 mmc_status mmci_cuda_ordered_half_pieces(cudaStream_t stream, const mmci_gemm *gemm,
                                          const mmci_piece_range *range, const void *a,
                                          const void *b, float *parts, mmci_error *error);
-/* The same for products of few elements, by piece_dots.cu, which takes some of them. */
+/* Computes the sums of pieces of a product of few elements, by piece_dots.cu, where it takes the
+ * product. */
 bool mmci_cuda_takes_dots(const mmci_gemm *gemm);
 mmc_status mmci_cuda_piece_dots(cudaStream_t stream, const mmci_gemm *gemm,
                                 const mmci_piece_range *range, const void *a, const void *b,

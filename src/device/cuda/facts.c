@@ -14,7 +14,8 @@ static const double FLOPS_PER_S[] = {[MMC_F32] = 5e13,  [MMC_F64] = 5e13, [MMC_C
                                      [MMC_C128] = 5e13, [MMC_F16] = 8e14, [MMC_BF16] = 8e14};
 static const double JOULES_PER_FLOP[] = {[MMC_F32] = 8e-12,  [MMC_F64] = 8e-12, [MMC_C64] = 8e-12,
                                          [MMC_C128] = 8e-12, [MMC_F16] = 5e-13, [MMC_BF16] = 5e-13};
-/* Of integers, two operations a multiplication; loops do those of products that are not large. */
+/* Operations on integers a second, two a multiplication, and the joules of one. They are those of
+ * the loops, which do the products that are not large. */
 static const double INTEGERS_PER_S = 1e13, JOULES_PER_INTEGER = 1e-11;
 
 /* Pairs for which group/fused.cu took at most 1 / 1.3 of two calls of cuBLAS in one graph, for all

@@ -125,7 +125,7 @@ double mmci_cuda_model_product_us(const mmci_cuda_model *model, const mmci_gemm 
                                                            (p->tiles[0].tile + p->tiles[0].term * k)
                                  : tiled(p, m, k, n, batch);
   tiles = fmax(tiles, least);
-  /* Of 107 batches on an H200 with so few terms, in f32 and whole words, half took 1.25 times what
+  /* Half of 107 batches with so few terms, in f32 and whole words on an H200, took 1.25 times what
    * is counted, and nine of ten up to 1.38 times. */
   enum { FEW_TERMS = 8 };
   static const double OF_FEW_TERMS = 1.25;

@@ -68,7 +68,8 @@ struct FusedRelay {
   __device__ __forceinline__ uint32_t left_empty(int group, int i) const {
     return ring_barrier(1, group, i);
   }
-  /* Those of the first block: a result is in its place; the second one has it, or takes one. */
+  /* The barriers of the first block: a result is in its place; the second block has it; the second
+   * block takes one. */
   __device__ __forceinline__ uint32_t ready(int group, int i) const {
     return ring_barrier(2, group, i);
   }

@@ -406,7 +406,7 @@ bool mmci_sides_bind(mmci_sides *sides, const void *const *operands, void *c);
 mmc_status mmci_sides_prepare(const mmci_sides *sides, mmci_error *error);
 mmc_status mmci_sides_launch(cudaStream_t stream, const mmci_group_limits *limits,
                              const mmci_sides *sides, mmci_error *error);
-/* The same for kernels by lane and by strip. */
+/* These prepare and launch the kernels by lane and by strip. */
 mmc_status mmci_lanes_prepare(mmc_dtype dtype, int number, mmci_error *error);
 mmc_status mmci_lanes_launch(cudaStream_t stream, const mmci_group_limits *limits, mmc_dtype dtype,
                              int number, const mmci_squares *squares, mmci_error *error);

@@ -73,7 +73,7 @@ const mmci_large_tile_kernel mmci_large_tile_f64_deep[] = {
     kernel_of<Tile<2, 8, 4, 1, 16, 4>, 2>(),
 };
 
-/* Of as many stages as chips with 99 KiB for a block have room for. */
+/* These kernels have as many stages as chips with 99 KiB for a block have room for. */
 const mmci_large_tile_kernel mmci_large_tile_f64_async[] = {
     kernel_of<Tile<2, 8, 4, 2, 16, 3>, 1>(),
     kernel_of<Tile<2, 8, 4, 1, 16, 3>, 2>(),

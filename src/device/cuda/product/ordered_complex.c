@@ -12,7 +12,7 @@ typedef struct cost {
   double shared, alone, start, extra, turned;
 } cost;
 
-/* Those are of 55 products and batches on an H200, beside cuBLAS 13.1. */
+/* The costs were fitted to 55 products and batches on an H200, beside cuBLAS 13.1. */
 static const cost C64[MMCI_ORDERED_COMPLEX_TILES] = {
     {6.17e-9, 6.70e-9, 4.6e-6, 102, 1.05}, {7.62e-9, 9.83e-9, 4.45e-6, 54, 1.15},
     {3.07e-8, 3.97e-8, 4.64e-6, 11, 1.06}, {2.75e-8, 1.21e-7, 4.86e-6, 12, 1.04},

@@ -181,7 +181,7 @@ Chosen with_tiles(const Shape &s, const Room &room, Choice choice, double slower
 
 /* C of so few rows or columns is taken for vectors: what they share is read again. */
 const int64_t FEW_VECTORS = 4;
-/* Of small C, where there are so many terms at least. */
+/* A small C is computed as for vectors where each element has at least so many terms. */
 const int64_t LONG_VECTOR = 512;
 
 /* Says whether the terms of every element of such a C are neighbours of its larger operand. */

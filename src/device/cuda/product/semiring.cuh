@@ -100,8 +100,8 @@ struct Extreme {
   }
 };
 
-/* The same of integers, whose sums saturate. Small ones are added as they are, and a zero is then
- * so far from all sums of others that what was made of one is known. */
+/* The greatest or least sum of integers, whose sums saturate. Small ones are added as they are, and
+ * a zero is then so far from all sums of others that what was made of one is known. */
 template <bool LEAST>
 struct ExtremeInteger {
   typedef int64_t Element;

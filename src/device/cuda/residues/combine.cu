@@ -43,7 +43,7 @@ struct Unit {
   bool there;
 };
 
-/* Those of a block. */
+/* The units of the rows and columns of a block. */
 struct Units {
   Unit row[ROWS], col[COLS];
 };

@@ -28,7 +28,7 @@ enum {
   WAYS = WHOLES * (MMCI_MODULI_F64 + 1 - FEWEST),
 };
 
-/* Of C with so many elements cuBLAS does not cut sums into pieces. */
+/* The number of elements of C from which on cuBLAS does not cut sums into pieces. */
 static const double WHOLE_SUMS = 1 << 23;
 
 /* ---- what is known of a row

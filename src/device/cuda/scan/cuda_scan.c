@@ -22,7 +22,8 @@
  * every multiprocessor the same number of tiles; up to ONE_EACH make one tile where the scans of
  * the batch keep all multiprocessors at work. */
 enum { LEAST_CHAIN = 4, MOST_CHAIN = 48, ONE_EACH = 64 };
-/* Of 4x4 so many pieces of 96 KiB a multiprocessor are swept where each scan would be one tile. */
+/* Scans of 4 x 4 matrices that would be one tile each are swept where they are at most so many
+ * pieces of 96 KiB a multiprocessor. */
 enum { MOST_SHORT = 6 };
 /* So many pieces of recurrences a multiprocessor follows at once; a piece has so many factors at
  * least. */

@@ -55,9 +55,10 @@ size_t mmci_cuda_sweep_words(const mmci_cuda_sweep *pass);
 /* Writes all states. */
 mmc_status mmci_cuda_sweep_run(cudaStream_t stream, const mmci_cuda_sweep *pass, mmci_error *error);
 
-/* The same by tensor cores of doubles, on a chip of such a compute capability: a tile is so many
- * strands, few or many, of pass->run factors each, which a warp follows. work is of so many bytes,
- * at a multiple of 16, and there are as many flags, 0 before the first execution. */
+/* These do what the sweeps above do by tensor cores of doubles, on a chip of such a compute
+ * capability: a tile is so many strands, few or many, of pass->run factors each, which a warp
+ * follows. work is of so many bytes, at a multiple of 16, and there are as many flags, 0 before the
+ * first execution. */
 enum { MMCI_CUDA_FEW_STRANDS = 8, MMCI_CUDA_MANY_STRANDS = 16 };
 bool mmci_cuda_strands_can(int major, int minor, mmc_dtype dtype, int64_t n);
 void mmci_cuda_strands_room(const mmci_cuda_sweep *pass, size_t *work_bytes, size_t *flags);
@@ -79,7 +80,7 @@ typedef struct mmci_cuda_tiles {
   /* Reducing keeps here, for every chain of every tile, the product of the tile's chains up to it,
    * for finishing; n x n each without gaps. NULL where there is one tile. */
   void *parts;
-  /* Of long strands, of which a scan has at least two: the first pass writes the states of the
+  /* For long strands, of which a scan has at least two: the first pass writes the states of the
    * first tile and the products of those before the last one, and the second finds the states
    * before the other tiles itself, without carries. */
   bool walks_first;
@@ -97,8 +98,8 @@ mmc_status mmci_cuda_tiles_reduce(cudaStream_t stream, const mmci_cuda_tiles *pa
 mmc_status mmci_cuda_tiles_finish(cudaStream_t stream, const mmci_cuda_tiles *pass,
                                   mmci_error *error);
 
-/* The same passes by tensor cores of doubles, where a warp follows a tile of pass->run factors, of
- * 9 to 16 rows; parts are not used. */
+/* These run the passes above by tensor cores of doubles, where a warp follows a tile of pass->run
+ * factors, of 9 to 16 rows; parts are not used. */
 bool mmci_cuda_long_strands_can(int major, int minor, mmc_dtype dtype, int64_t n);
 /* Says whether lines of factors begin at multiples of 16 bytes, if the first one does: these are
  * moved fast. */
@@ -136,8 +137,8 @@ typedef struct mmci_cuda_walk {
 bool mmci_cuda_walk_can(mmc_dtype dtype, int64_t n);
 mmc_status mmci_cuda_walk_run(cudaStream_t stream, const mmci_cuda_walk *walk, mmci_error *error);
 
-/* The same of f32 by tensor cores of doubles, where a chip of such a compute capability has them
- * and all lines of factors and states begin at multiples of 16 bytes; sums are in f64. */
+/* These walk matrices of f32 by tensor cores of doubles, where a chip of such a compute capability
+ * has them and all lines of factors and states begin at multiples of 16 bytes; sums are in f64. */
 bool mmci_cuda_tensor_walk_can(int major, int minor, const mmci_cuda_walk *walk);
 /* Says whether it can take groups: where a block takes all rows, 32 or 64, without gaps. */
 bool mmci_cuda_tensor_walk_groups(const mmci_cuda_walk *walk);

@@ -127,8 +127,8 @@ struct Sixteen {
     }
   }
 
-  /* The same of matrices of SIDE rows without gaps, at multiples of 16 bytes, by whole pieces: left
-   * to itself, the compiler may store these element by element. */
+  /* Stores the states of matrices of SIDE rows without gaps, at multiples of 16 bytes, by whole
+   * pieces: left to itself, the compiler may store these element by element. */
   template <int SIDE>
   static __device__ __forceinline__ void store_whole(const State &state, Real *to) {
     enum { PIECE = PIECE_BYTES / sizeof(Real), WORDS = PIECE_BYTES / sizeof(uint32_t) };
@@ -155,7 +155,7 @@ struct Sixteen {
   static __device__ __forceinline__ void multiply(State *state, const double (&m)[4][2], int n) {
     multiply(state, m, n, [](int) {});
   }
-  /* The same; calls between(0) to between(3) while tensor cores are at work. */
+  /* Multiplies too, and calls between(0) to between(3) while tensor cores are at work. */
   template <typename Between>
   static __device__ __forceinline__ void multiply(State *state, const double (&m)[4][2], int n,
                                                   const Between &between) {

@@ -642,7 +642,7 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) sweep(const mmci_cuda_s
   if (!is_last && !ends_group) t.tell(total, t.of_tile(t.tile));
   const bool has_tiles = t.look_at_tiles();
   if (!is_last && ends_group && !ends_row) {
-    /* Of the window the first slot is kept, and the second takes the group's product. */
+    /* The first slot of the window is kept, and the second takes the group's product. */
     t.multiply_pair(t.window, total, t.window + S::SLOT);
     t.tell(t.window + S::SLOT, t.of_group(group));
     __syncthreads();
