@@ -85,7 +85,6 @@ struct alignas(16) ulonglong2 {
 
 inline uint3 threadIdx, blockIdx;
 inline dim3 blockDim, gridDim;
-enum { warpSize = 32 };
 
 /* ---- fibers and barriers ------------------------------------------------------------------- */
 
@@ -366,12 +365,6 @@ static inline T __shfl_xor_sync(unsigned mask, T value, int distance, int width 
 }
 
 template <typename T>
-static inline T __shfl_down_sync(unsigned mask, T value, int distance, int width = 32) {
-  int lane = (int)(mmci_emulation_rank() & 31), in = lane & (width - 1);
-  return mmci_emulation_exchange(mask, value, in + distance < width ? lane + distance : lane);
-}
-
-template <typename T>
 static inline T __shfl_up_sync(unsigned mask, T value, int distance, int width = 32) {
   int lane = (int)(mmci_emulation_rank() & 31), in = lane & (width - 1);
   return mmci_emulation_exchange(mask, value, in >= distance ? lane - distance : lane);
@@ -407,7 +400,6 @@ static inline void __nanosleep(unsigned) {
   mmci_emulation_yield();
 }
 static inline void __threadfence() {}
-static inline void __threadfence_block() {}
 
 /* ---- atomics, loads, arithmetic ------------------------------------------------------------ */
 
@@ -433,12 +425,6 @@ template <typename T>
 static inline T atomicExch(T *p, T v) {
   T old = *p;
   *p = v;
-  return old;
-}
-template <typename T>
-static inline T atomicCAS(T *p, T expected, T v) {
-  T old = *p;
-  if (old == expected) *p = v;
   return old;
 }
 
@@ -861,26 +847,14 @@ enum cudaDeviceAttr {
 };
 enum cudaFuncAttribute {
   cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
-  cudaFuncAttributePreferredSharedMemoryCarveout = 9,
   cudaFuncAttributeNonPortableClusterSizeAllowed = 13
 };
-enum {
-  cudaStreamDefault = 0,
-  cudaStreamNonBlocking = 1,
-  cudaEventDefault = 0,
-  cudaEventDisableTiming = 2
-};
+enum { cudaStreamNonBlocking = 1, cudaEventDefault = 0, cudaEventDisableTiming = 2 };
 
 static inline const char *cudaGetErrorString(cudaError_t error) {
   return error == cudaSuccess ? "no error" : "a failure of the emulation";
 }
-static inline const char *cudaGetErrorName(cudaError_t error) {
-  return error == cudaSuccess ? "cudaSuccess" : "cudaErrorEmulated";
-}
 static inline cudaError_t cudaGetLastError() {
-  return cudaSuccess;
-}
-static inline cudaError_t cudaPeekAtLastError() {
   return cudaSuccess;
 }
 static inline cudaError_t mmci_emulation_call() {
@@ -948,10 +922,6 @@ template <typename T>
 static inline cudaError_t cudaMalloc(T **out, size_t size_bytes) {
   return mmci_emulation_allocate((void **)out, size_bytes);
 }
-template <typename T>
-static inline cudaError_t cudaMallocHost(T **out, size_t size_bytes) {
-  return mmci_emulation_allocate((void **)out, size_bytes);
-}
 static inline cudaError_t cudaFree(void *memory) {
   return mmci_emulation_release(memory);
 }
@@ -993,9 +963,6 @@ static inline cudaError_t mmci_emulation_close(Handle handle) {
   mmci_emulation().handles--;
   return cudaSuccess;
 }
-static inline cudaError_t cudaStreamCreate(cudaStream_t *out) {
-  return mmci_emulation_open(out);
-}
 static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned) {
   return mmci_emulation_open(out);
 }
@@ -1010,9 +977,6 @@ static inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return mmci_emulation_close(stream);
 }
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return mmci_emulation_call();
-}
-static inline cudaError_t cudaStreamQuery(cudaStream_t) {
   return mmci_emulation_call();
 }
 static inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned = 0) {
