@@ -151,14 +151,6 @@ int cli_factors_unchanged(cli_call *call, const cli_factors *factors) {
   return CLI_DONE;
 }
 
-static int check_standard_input(cli_call *call, int count, char **arguments,
-                                const cli_factor_spec *specs) {
-  int times = 0;
-  for (int i = 0; i < count; i++) times += specs[i].name_length == 1 && arguments[i][0] == '-';
-  if (times <= 1) return CLI_DONE;
-  return cli_fail(call, CLI_BAD, "-: standard input can be only one of the factors");
-}
-
 /* ---- dtypes ---------------------------------------------------------------------------------- */
 
 static bool is_tight(const mmc_matrix *x) {
@@ -558,7 +550,6 @@ static int open_factors(cli_call *call, cli_groups *groups, bool promotes, cli_r
   int status = CLI_DONE;
   for (int i = 0; i < count && status == CLI_DONE; i++)
     status = cli_factor_read(call, arguments[i], &a.specs[i]);
-  if (status == CLI_DONE) status = check_standard_input(call, count, arguments, a.specs);
   if (status == CLI_DONE && !allocate_files(count, &factors))
     status = cli_fail_memory(call, "the list of files takes", (double)count);
   factors.rule = rule;

@@ -19,6 +19,7 @@ typedef struct identity {
 
 struct cli_guarded {
   bool written;
+  bool standard;    /* standard input */
   const char *what; /* of an output, its option */
   char *name;
   identity file;
@@ -70,11 +71,11 @@ static const struct cli_guarded *find(const cli_guard *guard, const identity *fi
   return NULL;
 }
 
-/* Takes over file->base. */
-static int note(cli_call *call, bool written, const char *what, const char *name, identity *file) {
+/* Notes entry with a copy of its name, and takes over its base. */
+static int note(cli_call *call, struct cli_guarded entry) {
   cli_guard *guard = &call->guard;
-  char *copy = strdup(name);
-  if (guard->count == guard->capacity && copy != NULL) {
+  entry.name = strdup(entry.name);
+  if (guard->count == guard->capacity && entry.name != NULL) {
     size_t capacity = 2 * guard->capacity + 8;
     struct cli_guarded *grown = realloc(guard->files, capacity * sizeof *grown);
     if (grown != NULL) {
@@ -82,23 +83,33 @@ static int note(cli_call *call, bool written, const char *what, const char *name
       guard->capacity = capacity;
     }
   }
-  if (copy == NULL || guard->count == guard->capacity) {
-    free(copy);
-    free(file->base);
+  if (entry.name == NULL || guard->count == guard->capacity) {
+    free(entry.name);
+    free(entry.file.base);
     return cli_fail_memory(call, "the list of files takes", (double)guard->count);
   }
-  guard->files[guard->count++] =
-      (struct cli_guarded){.written = written, .what = what, .name = copy, .file = *file};
+  guard->files[guard->count++] = entry;
   return CLI_DONE;
 }
 
+/* Returns which input is standard input, or NULL. */
+static const struct cli_guarded *find_standard(const cli_guard *guard) {
+  for (size_t f = 0; f < guard->count; f++)
+    if (guard->files[f].standard) return &guard->files[f];
+  return NULL;
+}
+
 int cli_note_input(cli_call *call, const char *what, const char *name, const char *path) {
-  identity file;
-  if (!identify(path, &file)) return CLI_DONE;
-  const struct cli_guarded *output = find(&call->guard, &file, true);
-  if (output == NULL) return note(call, false, what, name, &file);
-  free(file.base);
-  const struct cli_guarded input = {.what = what, .name = (char *)name};
+  struct cli_guarded input = {.what = what, .name = (char *)name};
+  input.standard = strcmp(path, "/dev/stdin") == 0;
+  const struct cli_guarded *before = input.standard ? find_standard(&call->guard) : NULL;
+  if (before != NULL)
+    return cli_fail(call, CLI_BAD, "%s%s: expected a file, as standard input is %s%s", what, name,
+                    before->what, before->name);
+  if (!identify(path, &input.file) && !input.standard) return CLI_DONE;
+  const struct cli_guarded *output = find(&call->guard, &input.file, true);
+  if (output == NULL) return note(call, input);
+  free(input.file.base);
   return fail_same(call, output->what, output->name, &input);
 }
 
@@ -142,7 +153,9 @@ static int check(cli_call *call, const char *option, const char *name, const cha
   if (!identify(path, &file)) return CLI_DONE;
   const struct cli_guarded *other = find(&call->guard, &file, false);
   const bool store = other == NULL && is_of_store(path, &file);
-  if (other == NULL && !store && noted) return note(call, true, option, name, &file);
+  if (other == NULL && !store && noted)
+    return note(call, (struct cli_guarded){
+                          .written = true, .what = option, .name = (char *)name, .file = file});
   free(file.base);
   if (store)
     return cli_fail(call, CLI_BAD, "%s: %s: expected another file than a wisdom store or its logs",

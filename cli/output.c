@@ -25,6 +25,7 @@ static void remember(cli_stream *stream) {
 
 int cli_stream_write(void *user, const char *bytes, size_t size) {
   cli_stream *stream = user;
+  stream->used = stream->used || size > 0;
   errno = 0;
   if (stream->error == 0 && size > 0 && fwrite(bytes, 1, size, stream->file) != size)
     remember(stream);
@@ -35,6 +36,7 @@ void cli_print(cli_stream *stream, const char *format, ...) {
   if (stream->error != 0) return;
   va_list args;
   va_start(args, format);
+  stream->used = true;
   errno = 0;
   if (vfprintf(stream->file, format, args) < 0) remember(stream);
   va_end(args);
@@ -78,7 +80,8 @@ void cli_stream_flush(cli_stream *stream) {
 
 void cli_stream_close(cli_stream *stream) {
   errno = 0;
-  if (fclose(stream->file) != 0 && stream->error == 0) remember(stream);
+  const bool closed = fclose(stream->file) == 0 || (errno == EBADF && !stream->used);
+  if (!closed && stream->error == 0) remember(stream);
   stream->file = NULL;
 }
 

@@ -3,6 +3,7 @@
 #ifndef MMC_CLI_OUTPUT_H
 #define MMC_CLI_OUTPUT_H
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/types.h>
 #include <time.h>
@@ -15,6 +16,7 @@
 typedef struct cli_stream {
   FILE *file;
   int error;
+  bool used; /* something was written */
 } cli_stream;
 
 typedef struct cli_duration {
@@ -32,7 +34,8 @@ void cli_print_json_count(cli_stream *stream, mmc_count count);
 cli_duration cli_in_words(double seconds);
 /* Writes what is buffered. */
 void cli_stream_flush(cli_stream *stream);
-/* Closes file. stream->error says what failed. */
+/* Closes file. stream->error says what failed; that standard output was closed from the beginning
+ * is no failure where nothing was written to it. */
 void cli_stream_close(cli_stream *stream);
 
 /* ---- memory ---------------------------------------------------------------------------------- */

@@ -85,11 +85,8 @@ typedef struct scanning {
 /* ---- the files ------------------------------------------------------------------------------- */
 
 static int read_stack(cli_call *call, scanning *job) {
-  if (job->initial_name != NULL && strcmp(job->input, "-") == 0 &&
-      strcmp(job->initial_name, "-") == 0)
-    return cli_fail(call, CLI_BAD, "--initial: expected a file, as the stack is standard input");
-  int result =
-      cli_array_open(call, "", job->input, job->input, &job->paths[0], &job->stamps[0], &job->file);
+  int result = cli_array_open(call, "the stack ", job->input, job->input, &job->paths[0],
+                              &job->stamps[0], &job->file);
   if (result != CLI_DONE) return result;
   const int ndim = mmc_file_ndim(job->file);
   const int64_t *shape = mmc_file_shape(job->file);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
@@ -182,16 +183,21 @@ static int check_arguments(cli_call *call, const multiplication *m) {
   const char *format = mmc_file_format(job->output, NULL);
   if (format != NULL && strcmp(format, "npy") != 0)
     return cli_fail(call, CLI_BAD, "-o: %s: all ranks write .npy, not %s", job->output, format);
-  return cli_check_ending(call, "-o", job->output);
+  int result = cli_check_ending(call, "-o", job->output);
+  if (result == CLI_DONE) result = cli_check_matrix_path(call, "-o", job->output);
+  struct stat found;
+  if (result == CLI_DONE && stat(job->output, &found) == 0 && !S_ISREG(found.st_mode))
+    result = cli_fail(call, CLI_BAD, "-o: %s: expected a regular file, which all ranks write",
+                      job->output);
+  return result;
 }
 
 static int open_files(cli_call *call, multiplication *m, int count, char **arguments) {
   const cli_rule none = {0};
   if (count == 0) return cli_fail(call, CLI_BAD, "expected factors, as in A.npy B.npy:T");
   int result = check_arguments(call, m);
-  if (result == CLI_DONE)
-    result = cli_factors_open(call, count, arguments, true, none, &m->factors);
-  return result == CLI_DONE ? cli_check_apart(call, "-o", m->job->output, m->job->output) : result;
+  return result == CLI_DONE ? cli_factors_open(call, count, arguments, true, none, &m->factors)
+                            : result;
 }
 
 static int make_plan(cli_call *call, multiplication *m) {

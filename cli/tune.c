@@ -166,12 +166,13 @@ static int read_set(tuning *t) {
   const char *path = t->set_path;
   bool standard_input = strcmp(path, "-") == 0;
   const char *name = standard_input ? "standard input" : path;
+  int result = cli_note_input(t->call, "", "--set", standard_input ? "/dev/stdin" : path);
+  if (result != CLI_DONE) return result;
   FILE *file = standard_input ? stdin : fopen(path, "re");
   if (file == NULL)
     return cli_fail(t->call, CLI_BAD, "--set: %s: cannot read: %s", name, strerror(errno));
   char *line = NULL;
   size_t capacity = 0;
-  int result = CLI_DONE;
   for (long number = 1; result == CLI_DONE && getline(&line, &capacity, file) >= 0; number++) {
     char where[480];
     snprintf(where, sizeof where, "%.400s:%ld: ", name, number);

@@ -243,7 +243,10 @@ check multiply_misspelt 2 multiply presure.npy Q.npy -o R.npy
 check multiply_misspelt_in_folder 2 multiply clrs/A1.npy clrs/A22.npy -o R.npy
 check multiply_directory 2 multiply P.npy said -o R.npy
 check multiply_bad_op 2 multiply P.npy Q.npy:X -o R.npy
+input=P.npy
 check multiply_standard_input_twice 2 multiply - - -o R.npy
+input=P.npy
+check multiply_standard_input_plan 2 multiply - Q.npy -o R.npy --plan -
 head -c 160 P.npy >cut.npy
 check multiply_truncated 2 multiply P.npy cut.npy -o R.npy
 head -c 50 P.npy >cut_header.npy
@@ -298,6 +301,9 @@ check multiply_unwritable 2 multiply P.npy Q.npy -o no/such/directory/R.npy
 check multiply_under_file 2 multiply P.npy Q.npy -o P.npy/R.npy
 check multiply_onto_directory 2 multiply P.npy Q.npy -o said
 check multiply_empty_name 2 multiply P.npy Q.npy -o ''
+# What prints nothing needs no standard output.
+run multiply P.npy Q.npy -o R.npy 2>said/closed >&-
+verdict multiply_closed "$([ $? = 0 ] || cat said/closed)"
 if [ -c /dev/full ]; then check multiply_full 2 multiply P.npy Q.npy -o /dev/full; fi
 if [ "$(id -u)" != 0 ]; then
   mkdir locked

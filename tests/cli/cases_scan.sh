@@ -65,6 +65,7 @@ check plan_semiring_op 2 plan 'f32~log:4x5x6:NH'
 check scan_no_file 2 scan -o P.npy
 check scan_two_files 2 scan T.npy T.npy -o P.npy
 check scan_missing 2 scan no_such.npy -o P.npy
+input=T.npy
 check scan_standard_input_twice 2 scan - --initial - -o P.npy
 check scan_no_output 2 scan T.npy
 check scan_same_file 2 scan T.npy -o T.npy

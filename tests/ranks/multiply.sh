@@ -142,6 +142,11 @@ broken() {
 broken "a factor that rank 2 cannot read" 2 'exec "$1" multiply d/A1.npy d/no.npy d/A3.npy -o R.npy --on scalapack' 'multiply: rank 2: .*no.npy'
 # shellcheck disable=SC2016
 broken "another chain on rank 1" 1 'exec "$1" multiply d/A1.npy d/A2.npy -o R.npy --on scalapack' 'multiply: rank 1: has the chain f64:37x41x5, and rank 0 has f64:37x41x5x29'
+# What not all ranks can write is refused before they multiply.
+status=0
+ranks 2 "$mmchain" multiply d/A1.npy d/A2.npy -o /dev/null --on scalapack >said 2>&1 || status=$?
+[ $status = 2 ] || fail "an output that is no file: exit status $status, expected 2"
+grep -q 'multiply: -o: /dev/null: expected a regular file, which all ranks write' said || fail "an output that is no file"
 # The last rows of the result lie beyond what rank 3 may write.
 "$mmchain" generate f64:2200x1x2200 -o d --seed 6 >/dev/null
 # shellcheck disable=SC2016
