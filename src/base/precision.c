@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+
 const char *mmci_precision_name(mmci_precision precision) {
   static const char *const names[MMCI_PRECISIONS] = {
       [MMCI_NATIVE] = "native",
@@ -31,7 +33,7 @@ mmc_status mmci_precision_read_tolerance(const char *name, mmci_precision *out, 
   if (name == NULL || strchr("0123456789.+-", name[0]) == NULL || name[0] == '\0')
     return mmci_precision_read(name, out, error);
   char *end;
-  *tolerance = strtod(name, &end);
+  *tolerance = mmci_number_read(name, &end);
   *out = MMCI_FAITHFUL;
   if (*end == '\0' && *tolerance > 0 && *tolerance < 1) return MMC_OK;
   return mmci_fail_argument(error, MMC_E_ARG, "tolerance",

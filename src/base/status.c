@@ -4,13 +4,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/number.h"
+
 mmc_status mmci_fail(mmci_error *error, mmc_status status, const char *format, ...) {
   if (error != NULL) {
     va_list args;
     va_start(args, format);
     error->status = status;
     error->argument = NULL;
-    vsnprintf(error->text, sizeof error->text, format, args);
+    mmci_vprint(error->text, sizeof error->text, format, args);
     va_end(args);
   }
   return status;
@@ -24,7 +26,7 @@ mmc_status mmci_fail_argument(mmci_error *error, mmc_status status, const char *
     error->status = status;
     error->argument = argument;
     const int used = snprintf(error->text, sizeof error->text, "%s: ", argument);
-    vsnprintf(error->text + used, sizeof error->text - (size_t)used, format, args);
+    mmci_vprint(error->text + used, sizeof error->text - (size_t)used, format, args);
     va_end(args);
   }
   return status;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
+
 static void flush(mmci_text *text) {
   if (text->used != 0 && !text->failed)
     text->failed = text->write(text->user, text->buffer, text->used) != 0;
@@ -31,7 +33,7 @@ void mmci_text_printf(mmci_text *text, const char *format, ...) {
   char line[1001];
   va_list args;
   va_start(args, format);
-  int length = vsnprintf(line, sizeof line, format, args);
+  int length = mmci_vprint(line, sizeof line, format, args);
   va_end(args);
   if (length < 0) {
     text->failed = true;

@@ -5,7 +5,6 @@
  * Formats: Initial Design", NISTIR 5935, 1996) */
 #include <errno.h>
 #include <inttypes.h>
-#include <locale.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -13,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/number.h"
 #include "io/format.h"
 
 enum { WORD_SIZE = 64, WORDS = 5 };
@@ -24,7 +24,6 @@ typedef struct reader {
   const char *at, *end;
   int64_t line;
   const char *shown;
-  locale_t locale; /* where numbers have a point */
   mmci_error *error;
 } reader;
 
@@ -87,7 +86,7 @@ static mmc_status next_real(reader *r, double *out) {
   char word[WORD_SIZE], *end;
   mmc_status status = next_word(r, word);
   if (status != MMC_OK) return status;
-  *out = strtod_l(word, &end, r->locale);
+  *out = mmci_number_read(word, &end);
   return *end == '\0' ? MMC_OK : fail(r, "a number was expected");
 }
 
@@ -251,12 +250,12 @@ static mmc_status read_elements(reader *r, const banner *b, mmci_file_array *arr
   return b->coordinate ? read_coordinates(r, &f) : read_array(r, &f);
 }
 
-static mmc_status read_text(mmci_file_array *array, locale_t locale, mmci_error *error) {
+static mmc_status read_text(mmci_file_array *array, mmci_error *error) {
   mmci_source *s = &array->source;
   mmc_status status = mmci_source_fetch(s, PTRDIFF_MAX, error);
   if (status != MMC_OK) return status;
   const char *text = s->have > 0 ? (const char *)s->bytes : "";
-  reader r = {text, text + s->have, 1, s->shown, locale, error};
+  reader r = {text, text + s->have, 1, s->shown, error};
   banner b;
   status = read_banner(&r, &b);
   if (status == MMC_OK) status = read_sizes(&r, &b);
@@ -269,11 +268,8 @@ static mmc_status open_file(const mmci_file_name *name, mmci_file_array **out, m
   mmci_file_array *array;
   mmc_status status = mmci_file_array_create(&array, error);
   if (status != MMC_OK) return status;
-  locale_t locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  status = locale != (locale_t)0 ? mmci_source_open(name->path, &array->source, error)
-                                 : mmci_fail_nomem(error, sizeof locale);
-  if (status == MMC_OK) status = read_text(array, locale, error);
-  if (locale != (locale_t)0) freelocale(locale);
+  status = mmci_source_open(name->path, &array->source, error);
+  if (status == MMC_OK) status = read_text(array, error);
   if (status != MMC_OK) {
     mmci_file_array_destroy(array);
     return status;
@@ -302,7 +298,7 @@ static int print_number(char *text, size_t size, mmc_dtype dtype, const char *by
     memcpy(&narrow, bytes + real * sizeof narrow, sizeof narrow);
     wide = (double)narrow;
   }
-  return snprintf(text, size, "%.17g", wide);
+  return mmci_print(text, size, "%.17g", wide);
 }
 
 static int print_elements(void *user, const char *bytes, size_t size) {
@@ -341,14 +337,8 @@ static mmc_status write_file(const mmci_file_rows *rows, const char *member, mmc
                         complex_numbers ? "complex" : "real", rows->matrix.rows, rows->matrix.cols);
   if (write(user, head, (size_t)length) != 0) return MMC_E_IO;
   printer p = {.dtype = rows->dtype, .write = write, .user = user};
-  locale_t locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (locale == (locale_t)0) return mmci_fail_nomem(error, sizeof locale);
-  locale_t before = uselocale(locale);
   mmci_file_rows columns = mmci_file_rows_turned(rows);
-  mmc_status status = mmci_file_rows_send(&columns, print_elements, &p, error);
-  uselocale(before);
-  freelocale(locale);
-  return status;
+  return mmci_file_rows_send(&columns, print_elements, &p, error);
 }
 
 /* ---- sparse matrices ------------------------------------------------------------------------- */
@@ -361,7 +351,7 @@ static mmc_status has_coordinates(const char *path, mmci_error *error) {
   if (status == MMC_OK) status = mmci_source_fetch(&s, HEAD, error);
   if (status == MMC_OK) {
     const char *text = s.have > 0 ? (const char *)s.bytes : "";
-    reader r = {text, text + s.have, 1, s.shown, (locale_t)0, error};
+    reader r = {text, text + s.have, 1, s.shown, error};
     status = read_banner(&r, &b);
   }
   mmci_source_release(&s);
@@ -460,16 +450,13 @@ static mmc_status read_sparse(reader *r, mmci_csr *out) {
 
 static mmc_status open_sparse(const char *path, mmci_csr *out, mmci_error *error) {
   mmci_source s;
-  locale_t locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (locale == (locale_t)0) return mmci_fail_nomem(error, sizeof locale);
   mmc_status status = mmci_source_open(path, &s, error);
   if (status == MMC_OK) status = mmci_source_fetch(&s, PTRDIFF_MAX, error);
   if (status == MMC_OK) {
     const char *text = s.have > 0 ? (const char *)s.bytes : "";
-    status = read_sparse(&(reader){text, text + s.have, 1, s.shown, locale, error}, out);
+    status = read_sparse(&(reader){text, text + s.have, 1, s.shown, error}, out);
   }
   mmci_source_release(&s);
-  freelocale(locale);
   return status;
 }
 
@@ -493,19 +480,14 @@ static mmc_status print_entries(const mmci_csr *a, mmc_write_fn write, void *use
 
 static mmc_status write_sparse(const mmci_csr *a, mmc_write_fn write, void *user,
                                mmci_error *error) {
+  (void)error;
   char head[160];
   int length = snprintf(
       head, sizeof head,
       "%%%%MatrixMarket matrix coordinate %s general\n%" PRId64 " %" PRId64 " %" PRId64 "\n",
       mmci_dtype_is_complex(a->dtype) ? "complex" : "real", a->rows, a->cols, mmci_csr_nonzeros(a));
   if (write(user, head, (size_t)length) != 0) return MMC_E_IO;
-  locale_t locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (locale == (locale_t)0) return mmci_fail_nomem(error, sizeof locale);
-  locale_t before = uselocale(locale);
-  mmc_status status = print_entries(a, write, user);
-  uselocale(before);
-  freelocale(locale);
-  return status;
+  return print_entries(a, write, user);
 }
 
 const mmci_format mmci_format_matrix_market = {.open = open_file,

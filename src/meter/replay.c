@@ -7,12 +7,12 @@
  * the last the recording has ended, which is a failure of the meter. The counter may fall, as a
  * broken one does. */
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 #include "meter/meter.h"
 
 enum { LINE_SIZE = 512, LINES_MOST = 1 << 20, COLUMNS = 7 };
@@ -35,7 +35,6 @@ struct mmci_meter {
 typedef struct place {
   const char *path;
   int line;
-  locale_t c; /* numbers have a point whatever the program's locale */
 } place;
 
 static bool is_end(char c) {
@@ -43,7 +42,7 @@ static bool is_end(char c) {
 }
 
 /* Reads at most COLUMNS numbers, "-" as NaN. Returns how many there are; -1 for anything else. */
-static int read_numbers(const char *text, locale_t c, double out[COLUMNS]) {
+static int read_numbers(const char *text, double out[COLUMNS]) {
   int count = 0;
   for (const char *at = text;;) {
     at += strspn(at, " \t");
@@ -52,7 +51,7 @@ static int read_numbers(const char *text, locale_t c, double out[COLUMNS]) {
     char *end = (char *)at + 1;
     double value = NAN;
     if (*at != '-' || !(is_end(at[1]) || at[1] == ' ' || at[1] == '\t')) {
-      value = strtod_l(at, &end, c);
+      value = mmci_number_read(at, &end);
       if (end == at || !isfinite(value) || value < 0) return -1;
     }
     if (!is_end(*end) && *end != ' ' && *end != '\t') return -1;
@@ -76,7 +75,7 @@ static mmc_status append_moment(mmci_meter *meter, const moment *m, mmci_error *
 static mmc_status read_moment(mmci_meter *meter, const char *text, const place *from,
                               mmci_error *error) {
   double numbers[COLUMNS] = {NAN, NAN, NAN, NAN, NAN, NAN, NAN};
-  int count = read_numbers(text, from->c, numbers);
+  int count = read_numbers(text, numbers);
   if (count == 0) return MMC_OK;
   if (count < 2 || !isfinite(numbers[0]) || !isfinite(numbers[1]))
     return mmci_fail(error, MMC_E_FORMAT,
@@ -144,11 +143,9 @@ static mmc_status replay_open(const mmci_meter_source *source, mmci_meter **out,
     return mmci_fail(error, MMC_E_IO, "%.200s: cannot open: %s", source->recording,
                      strerror(errno));
   mmci_meter *meter = mmci_alloc_zeroed(1, sizeof *meter);
-  place from = {.path = source->recording, .c = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
-  mmc_status status = meter == NULL || from.c == (locale_t)0
-                          ? mmci_fail_nomem(error, sizeof *meter)
-                          : read_moments(meter, file, &from, error);
-  if (from.c != (locale_t)0) freelocale(from.c);
+  place from = {.path = source->recording};
+  mmc_status status = meter == NULL ? mmci_fail_nomem(error, sizeof *meter)
+                                    : read_moments(meter, file, &from, error);
   fclose(file);
   if (status != MMC_OK) {
     if (meter != NULL) replay_close(meter);
@@ -160,8 +157,8 @@ static mmc_status replay_open(const mmci_meter_source *source, mmci_meter **out,
 }
 
 static void replay_describe(const mmci_meter *meter, char *text, size_t size) {
-  snprintf(text, size, "a recording of %g s in %zu moments",
-           meter->moments[meter->count - 1].time_s - meter->moments[0].time_s, meter->count);
+  mmci_print(text, size, "a recording of %g s in %zu moments",
+             meter->moments[meter->count - 1].time_s - meter->moments[0].time_s, meter->count);
 }
 
 /* ---- playing ------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/number.h"
 #include "plan/explain.h"
 #include "plan/picture.h"
 
@@ -42,7 +43,8 @@ mmci_quantity mmci_in_units(double value, const char *unit) {
   size_t p = 0;
   while (p < 2 && value < prefixes[p].size) p++;
   mmci_quantity q;
-  snprintf(q.text, sizeof q.text, "%.4g %s%s", value / prefixes[p].size, prefixes[p].prefix, unit);
+  mmci_print(q.text, sizeof q.text, "%.4g %s%s", value / prefixes[p].size, prefixes[p].prefix,
+             unit);
   return q;
 }
 

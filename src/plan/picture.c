@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 #include "chain/traits.h"
 #include "plan/explain.h"
 #include "plan/picture_fold.h"
@@ -87,7 +88,7 @@ static void fit(words *w, int width, int tenths) {
 /* Returns a number in at most 7 characters. */
 static mmci_quantity brief(int64_t number) {
   mmci_quantity q;
-  snprintf(q.text, sizeof q.text, number < 1000000 ? "%.0f" : "%.1e", (double)number);
+  mmci_print(q.text, sizeof q.text, number < 1000000 ? "%.0f" : "%.1e", (double)number);
   return q;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 
 enum { MOST_DEPTH = 16 };
 
@@ -151,7 +152,7 @@ static mmc_status read_number(reader *r, double *out) {
   *out = 0;
   if (size == 4 && memcmp(from, "null", size) == 0) return MMC_OK;
   if (size < sizeof text) memcpy(text, from, size);
-  *out = strtod(text, &end);
+  *out = mmci_number_read(text, &end);
   if (end != text && *end == '\0') return MMC_OK;
   r->at = from;
   return fail(r, "a number");

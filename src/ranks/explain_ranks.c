@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/number.h"
+
 typedef struct label {
   char text[48];
 } label;
@@ -30,7 +32,7 @@ static label seconds_label(double seconds) {
   label l;
   int u = 0;
   for (; u < 2 && seconds < 1; u++) seconds *= 1e3;
-  snprintf(l.text, sizeof l.text, "%.4g %s", seconds, units[u]);
+  mmci_print(l.text, sizeof l.text, "%.4g %s", seconds, units[u]);
   return l;
 }
 
@@ -40,7 +42,7 @@ static label bytes_label(uint64_t bytes) {
   double value = (double)bytes;
   int u = 0;
   for (; u < 4 && value >= 1e4; u++) value /= 1e3;
-  snprintf(l.text, sizeof l.text, "%.4g %s", value, units[u]);
+  mmci_print(l.text, sizeof l.text, "%.4g %s", value, units[u]);
   return l;
 }
 

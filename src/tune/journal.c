@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 #include "tune/groups.h"
-#include "wisdom/number.h"
 #include "wisdom/wisdom_pricing.h"
 
 static int64_t date_now(void) {

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/number.h"
 #include "base/text.h"
-#include "wisdom/number.h"
 #include "wisdom/record.h"
 
 typedef struct export_work {

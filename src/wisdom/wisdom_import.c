@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "wisdom/number.h"
+#include "base/number.h"
 #include "wisdom/record.h"
 #include "wisdom/store.h"
 

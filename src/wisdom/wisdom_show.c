@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/number.h"
 #include "base/text.h"
-#include "wisdom/number.h"
 #include "wisdom/record.h"
 
 typedef struct show_work {

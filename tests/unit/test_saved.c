@@ -10,6 +10,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../comma_locale.h"
 #include "../random.h"
 #include "mmchain.h"
 
@@ -230,10 +231,33 @@ static void any_bytes(void **state) {
   }
 }
 
+/* Of a program that has set its user's locale. */
+static void numbers_have_a_point_in_any_locale(void **state) {
+  (void)state;
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.objective = "time";
+  options.precision = "0.0015";
+  if (!set_comma_locale()) skip();
+  mmc_chain *chain = parse("f32:300x400x500x600");
+  mmc_plan *plan;
+  assert_int_equal(mmc_plan_create(context, chain, &options, &plan), MMC_OK);
+  explain(plan, &saved);
+  mmc_plan_destroy(plan);
+  assert_int_equal(mmc_plan_read(context, saved.bytes, saved.size, chain, NULL, &plan), MMC_OK);
+  explain(plan, &again);
+  mmc_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  leave_comma_locale();
+  assert_non_null(strstr(saved.bytes, "\"precision\": \"0.0015\""));
+  assert_string_equal(steps_of(&again), steps_of(&saved));
+  for (const char *comma = saved.bytes; (comma = strchr(comma, ',')) != NULL; comma++)
+    assert_true(comma[1] == ' ' || comma[1] == '\n');
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(same_steps), cmocka_unit_test(plans_of_shared_factors),
+      cmocka_unit_test(same_steps),    cmocka_unit_test(plans_of_shared_factors),
       cmocka_unit_test(same_requests), cmocka_unit_test(what_no_longer_fits),
-      cmocka_unit_test(any_bytes)};
+      cmocka_unit_test(any_bytes),     cmocka_unit_test(numbers_have_a_point_in_any_locale)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
