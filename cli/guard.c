@@ -114,7 +114,8 @@ int cli_note_input(cli_call *call, const char *what, const char *name, const cha
 }
 
 /* Says whether a file is a wisdom store, which may hold what was measured in hours: an SQLite
- * database with our mark in its header ("Database File Format" at sqlite.org). */
+ * database whose header ("Database File Format" at sqlite.org) has the application id that
+ * docs/wisdom.md promises. A command that was built without SQLite knows stores by it too. */
 static bool is_store(const char *path) {
   static const char magic[] = "SQLite format 3", mark[] = "mmcw";
   enum { MARK_AT = 68, HEADER = 100 };

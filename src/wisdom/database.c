@@ -13,10 +13,10 @@
 #include "wisdom/salvage.h"
 
 enum {
-  APPLICATION_ID = 0x6D6D6377, /* The bytes "mmcw". */
+  APPLICATION_ID = 0x6D6D6377, /* the bytes "mmcw", by which cli/guard.c knows a store too */
   SCHEMA_VERSION = 1,
   BUSY_MS = 5000,
-  MOST_BYTES = 64 << 20, /* The most bytes that one text or blob may have. */
+  MOST_BYTES = 64 << 20, /* the most bytes that one text or blob may have */
   SQL_SIZE = 1024,
   TRIES = 3
 };
