@@ -773,7 +773,8 @@ MMC_API mmc_status mmc_ranges_pop_front(mmc_ranges *ranges, int64_t count);
 /* METHOD. out = the product of factors first, first + 1, ... end - 1, where 0 <= first <= end <=
  * the length; of none, the identity. out is n x n, in any layout and ld. NaN and Inf pass through
  * as in IEEE arithmetic, and never from a factor outside the range. It is complete on return.
- * Returns: E_ARG (the message names the argument), E_DEVICE, E_NOMEM. */
+ * Returns: E_ARG (the message names the argument), E_DEVICE, E_NOMEM, E_INTERRUPTED
+ * (mmc_ranges_progress). */
 MMC_API mmc_status mmc_ranges_product(mmc_ranges *ranges, int64_t first, int64_t end,
                                       const mmc_matrix *out);
 
@@ -781,6 +782,11 @@ MMC_API mmc_status mmc_ranges_product(mmc_ranges *ranges, int64_t first, int64_t
  * of the batch. Returns: as mmc_ranges_product(), which returns E_ARG for such a row. */
 MMC_API mmc_status mmc_ranges_product_scaled(mmc_ranges *ranges, int64_t first, int64_t end,
                                              const mmc_matrix *out, int64_t *exponents);
+
+/* METHOD. Has later products of this row ask progress on the host, as mmc_run_progress() says of
+ * mmc_execute(), but that done is 0 all along. What it stops returns E_INTERRUPTED and leaves out
+ * undefined; the row is as good as before. A row of NULL is a no-op. */
+MMC_API void mmc_ranges_progress(mmc_ranges *ranges, mmc_progress_fn progress, void *user);
 
 typedef struct mmc_ranges_info {
   int64_t length;   /* factors in the row */
@@ -1184,10 +1190,15 @@ MMC_API double mmc_sparse_chain_multiplications(const mmc_sparse_chain *chain);
  * must not overlap a factor, and sparse is NULL; else dense is NULL and *sparse becomes the
  * product, the caller's. Places that are not stored are zeros, so that NaN and Inf in what they
  * meet do not pass through them. Returns: E_ARG (the message names the factor, also one that is
- * singular or not definite), E_NOMEM, E_DEVICE, E_UNSUPPORTED. */
+ * singular or not definite), E_NOMEM, E_DEVICE, E_UNSUPPORTED, E_INTERRUPTED
+ * (mmc_sparse_chain_progress). */
 MMC_API mmc_status mmc_sparse_chain_execute(mmc_sparse_chain *chain,
                                             const mmc_sparse_factor *factors,
                                             const mmc_matrix *dense, mmc_sparse **sparse);
+/* METHOD. Has later executions of this chain ask progress, as mmc_run_progress() does for a run. A
+ * chain of NULL is a no-op. */
+MMC_API void mmc_sparse_chain_progress(mmc_sparse_chain *chain, mmc_progress_fn progress,
+                                       void *user);
 
 /* ---- wisdom ------------------------------------------------------------------------------- */
 

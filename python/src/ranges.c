@@ -75,7 +75,9 @@ static int check_free(const ranges *self) {
   return -1;
 }
 
+/* What stops a product is the handler of a signal, which has set an exception. */
 static int finish(mmc_status status) {
+  if (status == MMC_E_INTERRUPTED) return -1;
   return status == MMC_OK ? 0 : mmcp_raise(status);
 }
 
@@ -202,9 +204,11 @@ static PyObject *ranges_product(ranges *self, PyObject *args) {
   }
   self->at_work = true;
   PyThreadState *thread = mmcp_enter();
+  mmc_ranges_progress(self->ranges, mmcp_check_signals, &thread);
   mmc_status status = self->scaled
                           ? mmc_ranges_product_scaled(self->ranges, first, end, out, exponents.buf)
                           : mmc_ranges_product(self->ranges, first, end, out);
+  mmc_ranges_progress(self->ranges, NULL, NULL);
   mmcp_leave(thread);
   self->at_work = false;
   done = finish(status);

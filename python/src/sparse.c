@@ -218,6 +218,7 @@ static PyObject *multiply(call *c, const mmc_sparse_options *options, bool expla
   PyThreadState *thread = mmcp_enter();
   mmc_status status =
       mmc_sparse_chain_create(mmcp.context, c->dtype, c->n, c->factors, options, &chain);
+  if (status == MMC_OK) mmc_sparse_chain_progress(chain, mmcp_check_signals, &thread);
   for (int64_t t = 0; t < c->count && status == MMC_OK && !explains; t++) {
     if (t > 0) advance(c);
     status = mmc_sparse_chain_execute(chain, c->factors, options->dense_result ? &c->out : NULL,
@@ -225,12 +226,14 @@ static PyObject *multiply(call *c, const mmc_sparse_options *options, bool expla
   }
   mmcp_leave(thread);
   PyObject *result = NULL;
-  if (status != MMC_OK)
-    mmcp_raise(status);
-  else if (explains)
+  /* What stops it is the handler of a signal, which has set an exception. */
+  if (status != MMC_OK) {
+    if (status != MMC_E_INTERRUPTED) mmcp_raise(status);
+  } else if (explains) {
     result = explain(chain);
-  else
+  } else {
     result = sparse != NULL ? wrap_result(sparse) : Py_NewRef(Py_None);
+  }
   mmc_sparse_chain_destroy(chain);
   return result;
 }

@@ -216,3 +216,26 @@ def test_control_c_in_a_scan(shape, options):
     before = mmchain.scan(small)
     control_c(lambda: mmchain.scan(factors, **options))
     np.testing.assert_array_equal(mmchain.scan(small), before)
+
+
+@on_main_thread
+def test_control_c_in_ranges():
+    factors = np.broadcast_to(np.full((1500, 1500), 1 / 1500), (120, 1500, 1500))
+    row = mmchain.Ranges(factors)
+    control_c(lambda: row.product(1, 120))
+    np.testing.assert_allclose(row.product(3, 6), factors[0], rtol=1e-12)
+
+
+@on_main_thread
+def test_control_c_in_plain_loops():
+    a = np.ones((2000, 2000))
+    control_c(lambda: mmchain.multi_dot([a, a], device="ref"))
+
+
+@on_main_thread
+def test_control_c_in_a_sparse_chain():
+    sparse = pytest.importorskip("scipy.sparse")
+    n, each = 40000, 400
+    columns = (np.arange(n)[:, None] % 100 + np.arange(each) * (n // each)).ravel()
+    a = sparse.csr_array((np.ones(n * each), columns, np.arange(n + 1) * each), shape=(n, n))
+    control_c(lambda: mmchain.multi_dot([a, a]))

@@ -7,6 +7,7 @@
 struct mmc_ranges {
   mmc_context *context;
   mmci_ranges *ranges;
+  mmci_interrupt interrupt;
   bool scaled;
 };
 
@@ -51,6 +52,12 @@ void mmc_ranges_on_stream(mmc_ranges *ranges, void *stream) {
   if (ranges != NULL) mmci_ranges_on_stream(ranges->ranges, stream);
 }
 
+void mmc_ranges_progress(mmc_ranges *ranges, mmc_progress_fn progress, void *user) {
+  if (ranges == NULL) return;
+  ranges->interrupt.ask = progress;
+  ranges->interrupt.user = user;
+}
+
 mmc_status mmc_ranges_append(mmc_ranges *ranges, int64_t count, const mmc_matrix *factors) {
   if (ranges == NULL) return MMC_E_ARG;
   mmci_error error = {0};
@@ -75,10 +82,13 @@ mmc_status mmc_ranges_pop_front(mmc_ranges *ranges, int64_t count) {
 static mmc_status multiply(mmc_ranges *ranges, bool scaled, int64_t first, int64_t end,
                            const mmc_matrix *out, int64_t *exponents) {
   mmci_error error = {0};
+  mmci_interrupt *before = mmci_interrupt_begin(&ranges->interrupt);
+  mmci_interrupt_span(0, 0); /* how much is left to multiply is not known */
   mmc_status status = ranges->scaled == scaled
                           ? mmci_ranges_product(ranges->ranges, first, end, out, exponents, &error)
                           : mmci_fail(&error, MMC_E_ARG, "ranges: expected a row %s exponents",
                                       scaled ? "with" : "without");
+  mmci_interrupt_end(before);
   return mmci_report(ranges->context, status, &error);
 }
 

@@ -16,6 +16,7 @@ struct mmc_sparse {
 struct mmc_sparse_chain {
   mmc_context *context;
   mmci_sparse_chain *chain;
+  mmci_interrupt interrupt;
 };
 
 static const char *module_dir(const mmc_context *context) {
@@ -172,13 +173,21 @@ double mmc_sparse_chain_multiplications(const mmc_sparse_chain *chain) {
   return chain != NULL ? mmci_sparse_chain_order(chain->chain)->cost.multiplications : 0;
 }
 
+void mmc_sparse_chain_progress(mmc_sparse_chain *chain, mmc_progress_fn progress, void *user) {
+  if (chain == NULL) return;
+  chain->interrupt.ask = progress;
+  chain->interrupt.user = user;
+}
+
 mmc_status mmc_sparse_chain_execute(mmc_sparse_chain *chain, const mmc_sparse_factor *factors,
                                     const mmc_matrix *dense, mmc_sparse **sparse) {
   if (chain == NULL) return MMC_E_ARG;
   mmci_error error = {0};
   mmci_csr csr;
+  mmci_interrupt *before = mmci_interrupt_begin(&chain->interrupt);
   mmc_status status =
       mmci_sparse_chain_execute(chain->chain, factors, dense, sparse != NULL ? &csr : NULL, &error);
+  mmci_interrupt_end(before);
   if (status == MMC_OK && sparse != NULL) status = wrap(&csr, sparse, &error);
   return mmci_report(chain->context, status, &error);
 }

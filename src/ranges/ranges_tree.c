@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "chain/scale.h"
 #include "ranges/ranges_device.h"
 
@@ -233,7 +234,9 @@ static mmc_status multiply_each(mmci_ranges *ranges, int64_t count, const char *
                                 const char *const *b, char *const *c, mmci_error *error) {
   mmc_status status = MMC_OK;
   for (int64_t i = 0; i < count && status == MMC_OK; i++)
-    status = ranges->ops->enqueue(ranges->queue, ranges->one, a[i], b[i], c[i], error);
+    status = mmci_interrupted()
+                 ? mmci_fail(error, MMC_E_INTERRUPTED, "stopped between products")
+                 : ranges->ops->enqueue(ranges->queue, ranges->one, a[i], b[i], c[i], error);
   return status;
 }
 
@@ -257,6 +260,7 @@ static mmc_status multiply_many(mmci_ranges *ranges, int64_t count, mmci_error *
     int i = 0;
     while (INT64_C(2) << i <= all - done) i++;
     const void *operands[] = {a + done, b + done};
+    if (mmci_interrupted()) return mmci_fail(error, MMC_E_INTERRUPTED, "stopped between products");
     status = ranges->ops->group_enqueue(ranges->queue, ranges->many[i], operands, c + done, error);
     done += INT64_C(1) << i;
   }

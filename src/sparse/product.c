@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/interrupt.h"
 #include "sparse/share.h"
 
 enum { DENSE_PIECE = 1024, ROWS_AT_ONCE = 4, FEW = 256, EIGHT = 8, MOST_BY_EIGHT = 64 };
@@ -105,6 +106,13 @@ static int64_t multiplications_of_row(const mmci_csr *a, const mmci_csr *b, int6
 
 /* Pieces of consecutive rows with about as many multiplications each. */
 enum { PIECES = 256 };
+
+/* Says whether a product is cut into pieces: for several threads, and where the work is so long
+ * that it should ask in between whether to go on. */
+static bool is_cut(int threads, double multiplications) {
+  return threads > 1 || (multiplications > 5e7 && mmci_interrupt_asks());
+}
+
 typedef struct cut {
   int64_t count, first[PIECES + 1];
 } cut;
@@ -236,9 +244,11 @@ mmc_status mmci_csr_multiply(const mmci_csr *a, const mmci_csr *b, mmci_csr *out
   for (int64_t r = 0; r < a->rows; r++)
     x->before[r + 1] = x->before[r] + multiplications_of_row(a, b, r);
   const int threads = mmci_sparse_threads((double)x->before[rows]);
-  cut_rows(a->rows, threads > 1 ? PIECES : 1, x->before, &x->cut);
+  cut_rows(a->rows, is_cut(threads, (double)x->before[rows]) ? PIECES : 1, x->before, &x->cut);
   mmci_sparse_share(threads, x->cut.count, multiply_piece, x);
-  mmc_status status = collect(x, threads, out, error);
+  mmc_status status = mmci_interrupted()
+                          ? mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product")
+                          : collect(x, threads, out, error);
   for (int i = 0; i < MMCI_SPARSE_THREADS; i++) {
     free(x->gatherings[i].row);
     free(x->gatherings[i].bits);
@@ -270,7 +280,7 @@ static void do_rows(void *user, int worker, int64_t piece) {
 
 static void share_rows(const dense_product *p, rows_fn rows, int64_t count, double work) {
   const int threads = mmci_sparse_threads(work);
-  int64_t at_once = threads > 1 ? count / PIECES / ROWS_AT_ONCE * ROWS_AT_ONCE : count;
+  int64_t at_once = is_cut(threads, work) ? count / PIECES / ROWS_AT_ONCE * ROWS_AT_ONCE : count;
   if (at_once < ROWS_AT_ONCE) at_once = ROWS_AT_ONCE;
   dense_work x = {.product = p, .rows = rows, .count = count, .at_once = at_once};
   mmci_sparse_share(threads, (count + at_once - 1) / at_once, do_rows, &x);

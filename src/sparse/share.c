@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/interrupt.h"
+
 int mmci_sparse_threads(double multiplications) {
   const double worth = 2e5; /* multiplications that take longer than starting a thread */
   cpu_set_t set;
@@ -39,6 +41,7 @@ static void *take_pieces(void *user) {
     const int64_t piece = (int64_t)atomic_fetch_add(&s->next, 1);
     if (piece >= s->pieces) return NULL;
     s->work(s->user, w->number, piece);
+    if (w->number == 0 && mmci_interrupted()) atomic_store(&s->next, s->pieces);
   }
 }
 

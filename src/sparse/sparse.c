@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/interrupt.h"
 #include "chain/copy.h"
 #include "chain/span.h"
 #include "run/matrices.h"
@@ -488,6 +489,7 @@ static mmc_status run_steps(const mmci_sparse_chain *x, operand *operands, const
   mmc_status status = MMC_OK;
   for (int32_t s = 0; s < x->order.count && status == MMC_OK; s++) {
     const mmci_sparse_step *step = &x->order.steps[s];
+    mmci_interrupt_span((double)s / x->order.count, (double)(s + 1) / x->order.count);
     operand *a = &operands[step->left], *b = &operands[step->right], *c = &operands[x->n + s];
     if (step->inverts[0]) status = form_inverse(x, step->left, a, error);
     if (status == MMC_OK && step->inverts[1]) status = form_inverse(x, step->right, b, error);
@@ -504,6 +506,8 @@ static mmc_status run_steps(const mmci_sparse_chain *x, operand *operands, const
     const bool solves = step->kernel == MMCI_SOLVE_LEFT || step->kernel == MMCI_SOLVE_RIGHT;
     if (status == MMC_OK)
       status = solves ? solve(x, step, a, b, c, error) : multiply(x, step->kernel, a, b, c, error);
+    if (status == MMC_OK && mmci_interrupted())
+      status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product");
     release(a);
     release(b);
   }

@@ -357,6 +357,144 @@ static void stopped_within_gradients(void **state) {
   destroy(&x);
 }
 
+/* The reference multiplies some rows at a time where somebody asks, to the same bits. */
+static void stopped_within_plain_loops(void **state) {
+  (void)state;
+  static const char *const texts[] = {"f64:310x400x290", "f64:310x400x290:TT", "i64:310x400x290:TN",
+                                      "f64:90x400x290x90@4"};
+  for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
+    mmc_context *context;
+    mmc_chain *chain;
+    mmc_plan *plan;
+    mmc_run *run;
+    mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+    options.device = "ref";
+    assert_int_equal(mmc_context_create(NULL, &context), MMC_OK);
+    assert_int_equal(mmc_chain_parse(context, texts[t], &chain), MMC_OK);
+    assert_int_equal(mmc_plan_create(context, chain, &options, &plan), MMC_OK);
+    assert_int_equal(mmc_run_create(plan, &run), MMC_OK);
+    const int64_t *dims = mmc_chain_dims(chain), n = mmc_chain_length(chain);
+    const int64_t batch = mmc_chain_batch(chain);
+    mmc_matrix matrices[3] = {{0}}, out;
+    for (int64_t i = 0; i < n; i++) {
+      const bool turned = mmc_chain_ops(chain)[i] != MMC_OP_N;
+      fill(&matrices[i], dims[i + turned], dims[i + !turned]);
+      fill_rounded(&matrices[i], (uint64_t)i + 43);
+    }
+    fill(&out, batch * dims[0], dims[n]);
+    out.rows = dims[0];
+    out.stride = dims[0] * dims[n];
+    const size_t bytes = (size_t)(batch * out.stride) * sizeof(double);
+    void *unasked = malloc(bytes);
+    assert_non_null(unasked);
+    assert_int_equal(mmc_execute(run, matrices, &out), MMC_OK);
+    memcpy(unasked, out.data, bytes);
+    told never = {.stop_at = 1 << 30}, once = {.stop_at = 1};
+    mmc_run_progress(run, ask, &never);
+    memset(out.data, 0xA5, bytes);
+    const double start = mmci_now_s();
+    assert_int_equal(mmc_execute(run, matrices, &out), MMC_OK);
+    if (never.calls == 0 && mmci_now_s() - start > 0.2) fail_msg("%s: nobody asked", texts[t]);
+    assert_memory_equal(unasked, out.data, bytes);
+    mmc_run_progress(run, ask, &once);
+    const mmc_status status = mmc_execute(run, matrices, &out);
+    assert_int_equal(status, once.calls > 0 ? MMC_E_INTERRUPTED : MMC_OK);
+    for (int64_t i = 0; i < n; i++) free(matrices[i].data);
+    free(out.data);
+    free(unasked);
+    mmc_run_destroy(run);
+    mmc_plan_destroy(plan);
+    mmc_chain_destroy(chain);
+    mmc_context_destroy(context);
+  }
+}
+
+/* A row of which a product was stopped has the products that another has. */
+static void stopped_within_ranges(void **state) {
+  (void)state;
+  enum { N = 600, LENGTH = 12 };
+  mmc_context *context;
+  assert_int_equal(mmc_context_create(NULL, &context), MMC_OK);
+  mmc_matrix factor, stopped, whole;
+  fill(&factor, N, N);
+  fill_rounded(&factor, 47);
+  for (int64_t i = 0; i < N * N; i++) ((double *)factor.data)[i] /= 16;
+  fill(&stopped, N, N);
+  fill(&whole, N, N);
+  for (int scaled = 0; scaled < 2; scaled++) {
+    told once = {.stop_at = 1};
+    mmc_ranges_options options = MMC_RANGES_OPTIONS_INIT;
+    options.scaled = scaled != 0;
+    for (int stops = 0; stops < 2; stops++) {
+      mmc_ranges *ranges;
+      int64_t exponent;
+      mmc_matrix *out = stops != 0 ? &stopped : &whole;
+      assert_int_equal(mmc_ranges_create(context, MMC_F64, N, &options, &ranges), MMC_OK);
+      for (int i = 0; i < LENGTH; i++)
+        assert_int_equal(mmc_ranges_append(ranges, 1, &factor), MMC_OK);
+      if (stops != 0) mmc_ranges_progress(ranges, ask, &once);
+      for (int again = 0; again <= stops; again++) {
+        const mmc_status status = scaled != 0
+                                      ? mmc_ranges_product_scaled(ranges, 1, LENGTH, out, &exponent)
+                                      : mmc_ranges_product(ranges, 1, LENGTH, out);
+        const bool is_stopped = stops != 0 && again == 0 && once.calls > 0;
+        assert_int_equal(status, is_stopped ? MMC_E_INTERRUPTED : MMC_OK);
+        mmc_ranges_progress(ranges, NULL, NULL);
+      }
+      mmc_ranges_destroy(ranges);
+    }
+    assert_int_equal(once.calls, 1);
+    assert_memory_equal(stopped.data, whole.data, N * N * sizeof(double));
+  }
+  free(factor.data);
+  free(stopped.data);
+  free(whole.data);
+  mmc_context_destroy(context);
+}
+
+/* A sparse product of 1.7e8 multiplications. */
+static void stopped_within_a_sparse_chain(void **state) {
+  (void)state;
+  enum { N = 12000, EACH = 120, APART = N / EACH };
+  int32_t *indptr = malloc((N + 1) * sizeof *indptr), *indices = malloc(N * EACH * sizeof *indices);
+  double *values = malloc(N * EACH * sizeof *values);
+  assert_true(indptr != NULL && indices != NULL && values != NULL);
+  for (int32_t r = 0; r <= N; r++) indptr[r] = r * EACH;
+  for (int32_t e = 0; e < N * EACH; e++) {
+    indices[e] = e % EACH * APART + e / EACH % APART;
+    values[e] = e % 7 - 3;
+  }
+  const mmc_csr csr = {N, N, 4, indptr, indices, values};
+  const mmc_sparse_factor factors[] = {{.csr = &csr}, {.csr = &csr}};
+  mmc_context *context;
+  mmc_sparse_chain *chain;
+  mmc_sparse *unasked, *asked = NULL;
+  assert_int_equal(mmc_context_create(NULL, &context), MMC_OK);
+  assert_int_equal(mmc_sparse_chain_create(context, MMC_F64, 2, factors, NULL, &chain), MMC_OK);
+  assert_int_equal(mmc_sparse_chain_execute(chain, factors, NULL, &unasked), MMC_OK);
+  told once = {.stop_at = 1}, never = {.stop_at = 1 << 30};
+  mmc_sparse_chain_progress(chain, ask, &once);
+  const double start = mmci_now_s();
+  const mmc_status status = mmc_sparse_chain_execute(chain, factors, NULL, &asked);
+  assert_true(once.calls == 1 || mmci_now_s() - start < 0.2);
+  assert_int_equal(status, once.calls > 0 ? MMC_E_INTERRUPTED : MMC_OK);
+  mmc_sparse_destroy(asked);
+  mmc_sparse_chain_progress(chain, ask, &never);
+  assert_int_equal(mmc_sparse_chain_execute(chain, factors, NULL, &asked), MMC_OK);
+  const mmc_csr x = mmc_sparse_csr(unasked), y = mmc_sparse_csr(asked);
+  const size_t count = (size_t)((const int32_t *)x.indptr)[N];
+  assert_memory_equal(x.indptr, y.indptr, (N + 1) * sizeof(int32_t));
+  assert_memory_equal(x.indices, y.indices, count * sizeof(int32_t));
+  assert_memory_equal(x.values, y.values, count * sizeof(double));
+  mmc_sparse_destroy(unasked);
+  mmc_sparse_destroy(asked);
+  mmc_sparse_chain_destroy(chain);
+  mmc_context_destroy(context);
+  free(indptr);
+  free(indices);
+  free(values);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(asking),
@@ -370,6 +508,9 @@ int main(void) {
       cmocka_unit_test(stopped_within_gradients),
       cmocka_unit_test(stopped_within_a_plan_with_structure),
       cmocka_unit_test(stopped_within_a_scan),
+      cmocka_unit_test(stopped_within_plain_loops),
+      cmocka_unit_test(stopped_within_ranges),
+      cmocka_unit_test(stopped_within_a_sparse_chain),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

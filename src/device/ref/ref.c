@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/half.h"
+#include "base/interrupt.h"
 #include "device/host.h"
 #include "device/ref/ref_integer.h"
 #include "device/ref/ref_ordered.h"
@@ -136,24 +137,56 @@ static void release(mmci_kernel *kernel) {
   free(kernel);
 }
 
+/* The share of its work that asking may see done, from `from` to `to`. */
+typedef struct share {
+  double from, to;
+} share;
+
+/* Multiplies some rows after the other, and asks in between whether to go on; share is the work's
+ * of what is enqueued. */
+static mmc_status multiply(const mmci_gemm *gemm, const void *a, const void *b, void *c,
+                           share share, mmci_error *error) {
+  const double at_once = 1e7; /* multiplications, some hundredths of a second of these loops */
+  const int64_t size = (int64_t)mmc_dtype_size(gemm->dtype), step = gemm->a.trans ? 1 : gemm->a.ld;
+  const double rows_at_once = at_once / ((double)gemm->k * (double)gemm->n + 1);
+  const bool cuts = mmci_interrupt_asks() && rows_at_once < (double)gemm->m;
+  const int64_t most = cuts ? 1 + (int64_t)rows_at_once : gemm->m;
+  mmc_status status = MMC_OK;
+  bool fits = true;
+  for (int64_t row = 0; row < gemm->m && status == MMC_OK; row += most) {
+    mmci_gemm rows = *gemm;
+    const char *of_a = (const char *)a + row * step * size;
+    char *of_c = (char *)c + row * gemm->ldc * size;
+    rows.m = gemm->m - row < most ? gemm->m - row : most;
+    if (mmci_gemm_is_whole(&rows))
+      status = mmci_ref_whole(&rows, of_a, b, of_c, error);
+    else if (mmci_dtype_is_integer(rows.dtype) && rows.rule.semiring == MMC_PLUS_TIMES)
+      fits = mmci_ref_integer_gemm(&rows, of_a, b, of_c) && fits;
+    else
+      mmci_ref_gemm(&rows, of_a, b, of_c);
+    const double done = (double)(row + rows.m) / (double)gemm->m;
+    mmci_interrupt_done(share.from + done * (share.to - share.from));
+    if (status == MMC_OK && done < 1 && mmci_interrupted())
+      status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product");
+  }
+  return status == MMC_OK && !fits ? mmci_integer_overflow(gemm, error) : status;
+}
+
 static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                           const void *b, void *c, mmci_error *error) {
   const mmci_gemm *x = &kernel->gemm;
-  size_t size = mmc_dtype_size(x->dtype);
+  const int64_t batch = x->batch > 0 ? x->batch : 1;
+  const size_t size = mmc_dtype_size(x->dtype);
+  mmc_status status = MMC_OK;
   (void)queue;
-  for (int64_t i = 0; i < (x->batch > 0 ? x->batch : 1); i++) {
-    const void *of_a = mmci_batch_at(a, &x->a, size, i), *of_b = mmci_batch_at(b, &x->b, size, i);
-    void *of_c = mmci_batch_result_at(c, false, x->c_stride, size, i);
-    const bool is_whole = mmci_gemm_is_whole(x);
-    mmc_status status = is_whole ? mmci_ref_whole(x, of_a, of_b, of_c, error) : MMC_OK;
-    if (status != MMC_OK) return status;
-    if (is_whole) continue;
-    if (!mmci_dtype_is_integer(x->dtype) || x->rule.semiring != MMC_PLUS_TIMES)
-      mmci_ref_gemm(x, of_a, of_b, of_c);
-    else if (!mmci_ref_integer_gemm(x, of_a, of_b, of_c))
-      return mmci_integer_overflow(x, error);
+  for (int64_t i = 0; i < batch && status == MMC_OK; i++) {
+    const share share = {(double)i / (double)batch, (double)(i + 1) / (double)batch};
+    status = multiply(x, mmci_batch_at(a, &x->a, size, i), mmci_batch_at(b, &x->b, size, i),
+                      mmci_batch_result_at(c, false, x->c_stride, size, i), share, error);
+    if (status == MMC_OK && i + 1 < batch && mmci_interrupted())
+      status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a batch");
   }
-  return MMC_OK;
+  return status;
 }
 
 /* ---- chains -----------------------------------------------------------------------------------
@@ -221,17 +254,20 @@ static mmc_status group_prepare(mmci_device *device, const mmci_group *group,
   return MMC_OK;
 }
 
-static void multiply_chain(const mmci_group_kernel *kernel, const void *const *operands, void *c,
-                           int64_t i) {
+static mmc_status multiply_chain(const mmci_group_kernel *kernel, const void *const *operands,
+                                 void *c, int64_t i, mmci_error *error) {
   const mmci_group *group = &kernel->group;
+  const double all = (double)group->batch * (double)group->count;
+  mmc_status status = MMC_OK;
   size_t size = mmc_dtype_size(group->dtype);
   value *results = kernel->values + group->n;
   char *free_place = kernel->workspace;
   for (int32_t f = 0; f < group->n; f++)
     kernel->values[f] = (value){.data = mmci_batch_at(operands[f], &kernel->forms[f], size, i),
                                 .form = kernel->forms[f]};
-  for (int32_t s = 0; s < group->count; s++) {
+  for (int32_t s = 0; s < group->count && status == MMC_OK; s++) {
     const mmci_group_product *x = &kernel->products[s];
+    const double done = (double)i * (double)group->count + (double)s;
     bool last = s == group->count - 1;
     const value *a = &kernel->values[x->left], *b = &kernel->values[x->right];
     int64_t ld = x->n > 0 ? x->n : 1;
@@ -247,17 +283,22 @@ static void multiply_chain(const mmci_group_kernel *kernel, const void *const *o
                       .ldc = last ? group->ldc : ld};
     void *to =
         last ? mmci_batch_result_at(c, group->c_gathered, group->c_stride, size, i) : free_place;
-    mmci_ref_gemm(&gemm, a->data, b->data, to);
+    status = multiply(&gemm, a->data, b->data, to, (share){done / all, (done + 1) / all}, error);
+    if (status == MMC_OK && done + 1 < all && mmci_interrupted())
+      status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a group");
     results[s] = (value){.data = to, .form = {.ld = ld}};
     free_place += mmci_result_bytes(x->m, x->n, size);
   }
+  return status;
 }
 
 static mmc_status group_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
                                 const void *const *operands, void *c, mmci_error *error) {
-  (void)queue, (void)error;
-  for (int64_t i = 0; i < kernel->group.batch; i++) multiply_chain(kernel, operands, c, i);
-  return MMC_OK;
+  mmc_status status = MMC_OK;
+  (void)queue;
+  for (int64_t i = 0; i < kernel->group.batch && status == MMC_OK; i++)
+    status = multiply_chain(kernel, operands, c, i, error);
+  return status;
 }
 
 /* The facts are those of one core of a processor of 2022 with plain loops, which convert every
