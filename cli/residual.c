@@ -137,8 +137,7 @@ typedef struct checking {
   cli_random random;
   tally *read;
   cli_residual *residual;
-  bool scales;      /* the vector keeps an exponent, so that it neither overflows nor vanishes */
-  int64_t exponent; /* of the vector */
+  int64_t exponent; /* of the vector, which so neither overflows nor vanishes where products do */
   bool finite;
   int status; /* of the solves */
 } checking;
@@ -286,8 +285,8 @@ static void normalise(checking *c, entry *x, int64_t m) {
   c->exponent += exponent;
 }
 
-/* Computes A_first (... (A_last x)) in place of x; inside says that they are a group whose inverse
- * is not to be applied. */
+/* Computes A_first (... (A_last x)) in place of x, with an exponent; inside says that they are a
+ * group whose inverse is not to be applied, of which there is none. */
 static void apply_factors(checking *c, int64_t first, int64_t last, bool inside, entry *vector) {
   for (int64_t i = last; i >= first && c->status == CLI_DONE; i--) {
     int64_t from = inverse_that_ends(c->factors->chain, first, last, i, inside);
@@ -297,7 +296,7 @@ static void apply_factors(checking *c, int64_t first, int64_t last, bool inside,
       apply_inverse(c, from, i, vector);
       i = from;
     }
-    if (c->scales) normalise(c, vector, mmc_chain_dims(c->factors->chain)[i]);
+    if (!inside) normalise(c, vector, mmc_chain_dims(c->factors->chain)[i]);
   }
 }
 
@@ -311,7 +310,6 @@ static bool check_chain(checking *c, const mmc_matrix *result, const int64_t *ex
   int64_t n = c->factors->n;
   c->random = cli_random_start(seed, (uint64_t)c->chain);
   c->finite = true;
-  c->scales = exponents != NULL;
   c->exponent = 0;
   bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
   for (int64_t i = 0; i < dims[n]; i++) {
@@ -322,11 +320,10 @@ static bool check_chain(checking *c, const mmc_matrix *result, const int64_t *ex
   }
   apply_factors(c, 0, n - 1, false, y);
   mmc_matrix product = cli_matrix_of_batch(result, dtype, c->chain);
-  multiply_vector(dtype, &product, MMC_OP_N, t, c->spare, c->read);
-  if (exponents != NULL) {
-    const int64_t most = 4096, by = exponents[c->chain] - c->exponent;
-    scale(c->spare, dims[0], (int)(by > most ? most : by < -most ? -most : by));
-  }
+  if (!multiply_vector(dtype, &product, MMC_OP_N, t, c->spare, c->read) && c->finite)
+    c->residual->overflows = true;
+  const int64_t most = 4096, by = (exponents != NULL ? exponents[c->chain] : 0) - c->exponent;
+  scale(c->spare, dims[0], (int)(by > most ? most : by < -most ? -most : by));
   *value = relative(c->spare, y, dims[0]);
   return c->finite;
 }
@@ -433,7 +430,7 @@ static int judge(const cli_call *call, const cli_factors *factors, const cli_res
   const mmc_dtype dtype = mmc_chain_dtype(factors->chain);
   const char *advice =
       can_scale && !cli_is_half(dtype) ? ": --scaled keeps a product within it" : "";
-  if (isnan(r->value))
+  if (r->overflows || isnan(r->value))
     return cli_fail(call, CLI_FAILED,
                     "--check: the result exceeds the range of %s: nothing is written%s",
                     mmc_dtype_name(dtype), advice);

@@ -11,6 +11,7 @@ typedef struct cli_residual {
   double value;     /* the error relative to the right-hand side */
   double tolerance; /* the error that rounding accounts for at most */
   bool meaningful;  /* false when a factor holds NaN or infinity */
+  bool overflows;   /* a result holds NaN or infinity, and its factors do not */
   /* For a batch, value is the worst of the chains that are meaningful; the others are skipped. */
   int64_t chains, skipped;
   int64_t solves;        /* so many inverses were applied to vectors to check with, */

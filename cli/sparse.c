@@ -445,42 +445,70 @@ static int64_t whole_at(const void *numbers, int bytes, int64_t i) {
   return bytes == 4 ? ((const int32_t *)numbers)[i] : ((const int64_t *)numbers)[i];
 }
 
-static void multiply_sparse(mmc_dtype dtype, const mmc_csr *a, mmc_op op, const entry *x,
+/* These add op(A) x to y. They return whether all of A is finite. */
+static bool multiply_sparse(mmc_dtype dtype, const mmc_csr *a, mmc_op op, const entry *x,
                             entry *y) {
+  bool finite = true;
   cli_piece piece;
   for (int64_t r = 0; r < a->rows; r++) {
     const int64_t end = whole_at(a->indptr, a->index_bytes, r + 1);
     for (int64_t e = whole_at(a->indptr, a->index_bytes, r); e < end; e++) {
       const int64_t c = whole_at(a->indices, a->index_bytes, e);
-      cli_elements_load(dtype, op == MMC_OP_H, a->values, e, 1, &piece);
+      finite = cli_elements_load(dtype, op == MMC_OP_H, a->values, e, 1, &piece) && finite;
       accumulate(piece.re[0], piece.im[0], op == MMC_OP_N ? &x[c] : &x[r],
                  op == MMC_OP_N ? &y[r] : &y[c]);
     }
   }
+  return finite;
 }
 
-static void multiply_dense(mmc_dtype dtype, const mmc_matrix *a, mmc_op op, const entry *x,
+static bool multiply_dense(mmc_dtype dtype, const mmc_matrix *a, mmc_op op, const entry *x,
                            entry *y) {
   const bool by_rows = a->layout == MMC_ROW_MAJOR, straight = by_rows == (op == MMC_OP_N);
   const int64_t lines = by_rows ? a->rows : a->cols, length = by_rows ? a->cols : a->rows;
   const int64_t ld = a->ld != 0 ? a->ld : length;
+  bool finite = true;
   cli_piece piece;
   for (int64_t l = 0; l < lines; l++)
     for (int64_t e = 0; e < length; e++) {
-      cli_elements_load(dtype, op == MMC_OP_H, a->data, l * ld + e, 1, &piece);
+      finite = cli_elements_load(dtype, op == MMC_OP_H, a->data, l * ld + e, 1, &piece) && finite;
       accumulate(piece.re[0], piece.im[0], straight ? &x[e] : &x[l], straight ? &y[l] : &y[e]);
     }
+  return finite;
 }
 
-static void multiply_factor(mmc_dtype dtype, const mmc_sparse_factor *f, const entry *x, entry *y) {
-  if (f->csr != NULL)
-    multiply_sparse(dtype, f->csr, f->op, x, y);
-  else
-    multiply_dense(dtype, f->dense, f->op, x, y);
+static bool multiply_factor(mmc_dtype dtype, const mmc_sparse_factor *f, const entry *x, entry *y) {
+  return f->csr != NULL ? multiply_sparse(dtype, f->csr, f->op, x, y)
+                        : multiply_dense(dtype, f->dense, f->op, x, y);
+}
+
+static void scale(entry *x, int64_t m, int64_t by) {
+  const int64_t most = 4096;
+  const int power = (int)(by > most ? most : by < -most ? -most : by);
+  for (int64_t i = 0; i < m; i++)
+    x[i] = (entry){ldexp(x[i].re, power), ldexp(x[i].im, power), ldexp(x[i].size, power)};
+}
+
+static double largest_size(const entry *x, int64_t m) {
+  double most = 0;
+  for (int64_t i = 0; i < m; i++) most = x[i].size > most ? x[i].size : most;
+  return most;
+}
+
+/* Brings the vector to the size of 1, and returns by which power of two. */
+static int64_t normalise(entry *x, int64_t m) {
+  int exponent = 0;
+  const double most = largest_size(x, m);
+  if (!isfinite(most)) return 0;
+  frexp(most, &exponent);
+  scale(x, m, -exponent);
+  return exponent;
 }
 
 /* Compares R t with A1 (A2 (... (An t))), against |A1| (|A2| (... (|An| |t|))), of which rounding
- * leaves at most a share of n + the sum of all k in eps, four times for both sides. */
+ * leaves at most a share of n + the sum of all k in eps, four times for both sides. The vector has
+ * an exponent. Rows that are too small for the digits of the dtype are compared with the least that
+ * has all of them, unless all rows are. */
 static int check_result(cli_call *call, work *w) {
   const product *p = &w->all;
   int64_t longest = p->rows[0];
@@ -501,9 +529,12 @@ static int check_result(cli_call *call, work *w) {
     t[i].size = fabs(t[i].re);
     x[i] = t[i];
   }
+  bool finite = true;
+  int64_t exponent = 0;
   for (int64_t i = p->n - 1; i >= 0; i--) {
     memset(y, 0, length * sizeof *y);
-    multiply_factor(w->dtype, &p->factors[i], x, y);
+    finite = multiply_factor(w->dtype, &p->factors[i], x, y) && finite;
+    exponent += normalise(y, p->rows[i]);
     entry *before = x;
     x = y;
     y = before;
@@ -511,29 +542,39 @@ static int check_result(cli_call *call, work *w) {
   const mmc_csr csr = mmc_sparse_csr(p->sparse_result);
   const mmc_sparse_factor result = {.csr = p->dense ? NULL : &csr,
                                     .dense = p->dense ? &p->result : NULL};
-  multiply_factor(w->dtype, &result, t, product);
-  w->residual = 0;
-  bool finite = true;
-  for (int64_t i = 0; i < p->rows[0]; i++) {
-    const double apart = hypot(product[i].re - x[i].re, product[i].im - x[i].im);
-    finite = finite && isfinite(x[i].size);
-    if (apart > w->residual * x[i].size || isnan(apart)) w->residual = apart / x[i].size;
-  }
-  free(vectors);
+  const bool overflows = !multiply_factor(w->dtype, &result, t, product);
+  scale(product, p->rows[0], -exponent);
   const bool is_double = w->dtype == MMC_F64 || w->dtype == MMC_C128;
   const double tolerance = 4 * sum * (is_double ? DBL_EPSILON : (double)FLT_EPSILON);
+  entry least = {.size = cli_dtype_least(w->dtype) * sum / tolerance};
+  scale(&least, 1, -exponent);
+  const bool is_small = largest_size(x, p->rows[0]) < least.size;
+  w->residual = 0;
+  for (int64_t i = 0; i < p->rows[0]; i++) {
+    const double apart = hypot(product[i].re - x[i].re, product[i].im - x[i].im);
+    const double size = is_small ? x[i].size : fmax(x[i].size, least.size);
+    if (apart > w->residual * size || isnan(apart)) w->residual = apart / size;
+  }
+  free(vectors);
   if (!finite) {
     w->residual = (double)NAN;
     fprintf(stderr, "relative residual: not meaningful, as the factors hold NaN or infinity\n");
     return CLI_DONE;
   }
+  if (overflows)
+    return cli_fail(call, CLI_FAILED,
+                    "--check: the result exceeds the range of %s: nothing is written",
+                    mmc_dtype_name(w->dtype));
+  if (!(w->residual <= tolerance))
+    return cli_fail(call, CLI_FAILED,
+                    "--check: the relative residual %.2e exceeds the tolerance %.2e%s%s: nothing "
+                    "is written",
+                    w->residual, tolerance,
+                    is_small ? ", and a product is below the range of " : "",
+                    is_small ? mmc_dtype_name(w->dtype) : "");
   fprintf(stderr, "relative residual: %.2e (tolerance %.2e, seed %d)\n", w->residual, tolerance,
           CHECK_SEED);
-  if (w->residual <= tolerance) return CLI_DONE;
-  return cli_fail(call, CLI_FAILED,
-                  "--check: the relative residual %.2e exceeds the tolerance %.2e: nothing is "
-                  "written",
-                  w->residual, tolerance);
+  return CLI_DONE;
 }
 
 /* ---- after ----------------------------------------------------------------------------------- */

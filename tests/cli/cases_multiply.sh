@@ -203,9 +203,15 @@ says multiply_overflow_values R.npy "f4 (2, 2) inf inf inf inf"
 make_npy bigs.npy '<f4' 3x2x2
 check multiply_overflow_stack 0 multiply bigs.npy^50 -o R.npy
 check multiply_overflow_check 1 multiply big.npy^100 -o none.npy --check
+check multiply_overflow_of_one 1 multiply big.npy^53 -o none.npy --check # one element does
 make_npy little.npy '<f4' 2x2 times 1e-23
 check multiply_underflow_check 1 multiply little.npy^2 -o none.npy --check --on ref
 check multiply_underflow_scaled 0 multiply little.npy^2 -o R.npy --scaled E.npy --check --on ref
+make_npy least.npy '<f8' 2x2 times 1e-200
+make_npy huge.npy '<f8' 2x2 times 1e300
+check multiply_vanish_check 1 multiply least.npy^3 -o none.npy --check --on ref
+check multiply_vanish_on_the_way 1 multiply least.npy^2 huge.npy -o none.npy --check --on ref --order '((A1 A2) A3)'
+check multiply_vanish_scaled 0 multiply least.npy^3 -o R.npy --scaled E.npy --check --on ref
 absent multiply_check_left none.npy
 check generate_power 0 generate f64:3x3^7x4 -o power
 holds bench_power run bench f64:16x16^100 f32:8x9x8x9x8=1,2,1,2 --seconds 0.01
@@ -441,6 +447,16 @@ holds multiply_sparse_written diff R.mtx - <<'END'
 1 3 2
 3 1 2
 END
+# Products that leave the range are refused, and rows that do so beside others are not.
+for size in 1e-200 1e200; do
+  printf '%%%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 3%s\n1 2 2%s\n2 2 1%s\n' \
+    "${size#1}" "${size#1}" "${size#1}" >"sparse$size.mtx"
+done
+printf '%%%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 3\n1 2 2\n2 2 1e-200\n' >sparse_row.mtx
+check multiply_sparse_vanish 1 multiply sparse1e-200.mtx sparse1e-200.mtx -o none.mtx --check
+check multiply_sparse_overflow 1 multiply sparse1e200.mtx sparse1e200.mtx -o none.mtx --check
+check multiply_sparse_small_row 0 multiply sparse_row.mtx sparse_row.mtx -o small.mtx --check
+absent multiply_sparse_check_left none.mtx
 needs npz check multiply_sparse_npz 0 multiply S.mtx:T Y.mtx S.mtx -o R.npz --check --for time
 needs npz check multiply_sparse_again 0 multiply R.npz -o again.mtx
 needs npz holds multiply_sparse_again_same cmp R.mtx again.mtx
