@@ -882,7 +882,7 @@ typedef struct mmc_scan_options {
   bool scaled; /* f32, f64, c64, c128, without an addend: every result has an exponent, and stands
                   for itself times 2^exponent, so that it neither overflows nor vanishes. One whose
                   largest element stays near 1 has exponent 0; another has the digits that it would
-                  have without one. */
+                  have without one, of products one after the other. */
 } mmc_scan_options;
 #define MMC_SCAN_OPTIONS_INIT \
   { sizeof(mmc_scan_options), NULL, 1, false, false, false, 0, false, MMC_PLUS_TIMES, false }

@@ -95,8 +95,10 @@ def multiply_otherwise(
     rule: List[Any] = [-1 - semiring if semiring else 0]
     if scaled:
         rule.append(exponents)
-    arrays = _converted(arrays, dtype)
-    result = _mmchain.execute(None, arrays, None, *options, None, _is_bf16(dtype), *rule)
+    more = (None, *options, None, _is_bf16(dtype), *rule)
+    result = _mmchain.execute(None, arrays, *more)
+    if result is NotImplemented:
+        result = _mmchain.execute(None, _converted(arrays, dtype), *more)
     if result is NotImplemented:
         raise _shapes.does_not_fit(None, chain)
     if out is not None:

@@ -121,6 +121,16 @@ def test_exponents_of_stacks():
     np.testing.assert_allclose(np.log2(digits[:, 0, 0]) + exponents, 3 * np.log2(1e300) + 2)
 
 
+@pytest.mark.parametrize("dtype", ["f", "d", "F", "D"])
+def test_exponents_of_fortran_stacks(dtype):
+    """Stacks whose matrices are strided in both dimensions are written out as without exponents,
+    so the digits are the same."""
+    stack = np.asfortranarray(rng.normal(size=(3, 5, 6, 6)).astype(dtype))
+    digits, exponents = mmchain.multi_dot(stack, scaled=True)
+    assert not exponents.any()
+    np.testing.assert_array_equal(digits, mmchain.multi_dot(stack, objective="flops"))
+
+
 def test_errors():
     a = np.ones((3, 4, 4))
     with pytest.raises(ValueError, match="semiring"):

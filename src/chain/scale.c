@@ -1,7 +1,6 @@
 #include "chain/scale.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/dtype.h"
 
@@ -68,7 +67,8 @@ int mmci_scale_needed(mmc_dtype dtype, int64_t lines, int64_t length, const void
   if (isinf(most)) most = greatest(dtype, lines, length, data, ld, true);
   int exponent = 0;
   if (most > 0) frexp(most, &exponent);
-  return abs(exponent) > most_exponent(dtype) ? exponent : 0;
+  const int end = most_exponent(dtype);
+  return exponent > end || exponent <= -end ? exponent : 0;
 }
 
 /* A power of two may exceed the dtype where the product does not, so it is taken in two parts, the

@@ -5,6 +5,7 @@
 #include "base/interrupt.h"
 #include "chain/copy.h"
 #include "chain/scale.h"
+#include "chain/span.h"
 #include "run/matrices.h"
 #include "run/stepwise.h"
 
@@ -52,23 +53,24 @@ typedef struct operand {
   char *copy; /* to be released; NULL where the matrix is read where it lies */
 } operand;
 
-/* Reads factor i of a chain; where it is beyond the range, a copy of it. */
+/* Reads factor i of a chain; where it is beyond the range, a copy of it, which lies as the factor
+ * does: products of matrices that lie otherwise may be rounded otherwise. */
 static mmc_status read_factor(const mmci_scaled_run *run, const mmc_matrix *factors, int32_t i,
                               int64_t number, operand *out, mmci_error *error) {
   const mmc_chain *chain = run->steps.plan->chain;
   const mmc_matrix matrix = mmci_matrix_of_batch(&factors[i], chain->dtype, number);
   const int64_t lines = mmci_matrix_lines(&matrix), length = mmci_matrix_line_length(&matrix);
-  const int64_t ld = mmci_matrix_ld(&matrix), rows = chain->dims[i], cols = chain->dims[i + 1];
+  const int64_t ld = mmci_matrix_ld(&matrix);
   *out = (operand){.data = matrix.data, .form = mmci_factor_form(chain, i, &matrix, ld, 0)};
   const int exponent = mmci_scale_needed(chain->dtype, lines, length, matrix.data, ld);
   if (exponent == 0) return MMC_OK;
-  const uint64_t bytes = mmci_result_bytes(rows, cols, mmc_dtype_size(chain->dtype));
-  out->copy = bytes <= SIZE_MAX ? mmci_alloc_aligned((size_t)bytes, 1) : NULL;
-  if (out->copy == NULL) return mmci_fail_nomem(error, bytes);
-  mmci_copy(chain->dtype, rows, cols, out->data, &out->form, out->copy, cols, false);
-  mmci_scale_by(chain->dtype, rows, cols, out->copy, cols, exponent);
+  const mmci_span span = mmci_span_of_matrix(chain->dtype, &matrix);
+  const mmci_form stored = {.ld = ld};
+  out->copy = mmci_alloc_aligned(span.end - span.start, 1);
+  if (out->copy == NULL) return mmci_fail_nomem(error, span.end - span.start);
+  mmci_copy(chain->dtype, lines, length, matrix.data, &stored, out->copy, ld, false);
+  mmci_scale_by(chain->dtype, lines, length, out->copy, ld, exponent);
   out->data = out->copy;
-  out->form = (mmci_form){.ld = cols};
   out->exponent = exponent;
   return MMC_OK;
 }

@@ -9,19 +9,27 @@
 #include "scan/running_parts.h"
 
 /* Factors that have to be scaled are copied, all of the batch together, so there are two kinds of
- * products each. */
+ * products each. Copies lie as the factors do, but for the stride of a batch that shares none:
+ * products of matrices that lie otherwise may be rounded otherwise. */
 struct mmci_scaled {
   mmci_opened on;
   mmci_scan scan;
   mmci_products first[2], next[2]; /* by the factors as they lie, and by their copies */
   const char *kernel_name;
-  char *factors;      /* n x n each, without gaps; of the batch */
+  char *factors;      /* copies, of the batch */
   char *states;       /* the initial states, scaled, without gaps */
   int64_t *exponents; /* of the factors, then of the states */
 };
 
-static mmci_form tight(const mmci_scan *scan) {
-  return (mmci_form){.ld = scan->n, .stride = scan->n * scan->n};
+/* Returns the elements from the first one of a factor to its last. */
+static int64_t extent(const mmci_scan *scan) {
+  return (scan->n - 1) * scan->a.ld + scan->n;
+}
+
+static mmci_form copies_of(const mmci_scan *scan) {
+  mmci_form form = scan->a;
+  if (form.stride != 0) form.stride = extent(scan);
+  return form;
 }
 
 static mmci_form first_state(const mmci_scan *scan) {
@@ -32,7 +40,7 @@ static mmci_form first_state(const mmci_scan *scan) {
 
 static mmc_status prepare(mmci_scaled *x, mmci_form s, mmci_products out[2], mmci_error *error) {
   const mmci_scan *scan = &x->scan;
-  const mmci_form copies = tight(scan), *const forms[] = {&scan->a, &copies};
+  const mmci_form copies = copies_of(scan), *const forms[] = {&scan->a, &copies};
   mmc_status status = MMC_OK;
   for (int i = 0; i < 2 && status == MMC_OK; i++) {
     mmci_gemm gemm = mmci_scan_gemm(scan, &s, forms[i], scan->ldc);
@@ -52,7 +60,7 @@ mmc_status mmci_scaled_create(const mmci_opened *on, const mmci_scan *scan, mmci
   const size_t n = (size_t)scan->n, width = (size_t)scan->width;
   x->on = *on;
   x->scan = *scan;
-  x->factors = mmci_alloc_aligned(batch, n * n * element);
+  x->factors = mmci_alloc_aligned(batch, (size_t)extent(scan) * element);
   x->states = mmci_alloc_aligned(scan->has_initial ? batch : 0, n * width * element);
   x->exponents = mmci_alloc_array(2 * batch, sizeof *x->exponents);
   mmc_status status = MMC_OK;
@@ -98,7 +106,7 @@ static void *matrix_of(const mmci_scan *scan, const void *data, int64_t stride, 
  * whether these are copies. */
 static const void *scale_factors(const mmci_scaled *x, const void *a, bool *copied) {
   const mmci_scan *scan = &x->scan;
-  const mmci_form copies = tight(scan);
+  const mmci_form copies = copies_of(scan);
   *copied = false;
   for (int64_t b = 0; b < scan->batch; b++) {
     x->exponents[b] = mmci_scale_needed(scan->dtype, scan->n, scan->n,
@@ -107,7 +115,8 @@ static const void *scale_factors(const mmci_scaled *x, const void *a, bool *copi
   }
   for (int64_t b = 0; b < scan->batch && *copied; b++) {
     void *to = matrix_of(scan, x->factors, copies.stride, b);
-    mmci_copy(scan->dtype, scan->n, scan->n, matrix_of(scan, a, scan->a.stride, b), &scan->a, to,
+    const mmci_form stored = {.ld = copies.ld};
+    mmci_copy(scan->dtype, scan->n, scan->n, matrix_of(scan, a, scan->a.stride, b), &stored, to,
               copies.ld, false);
     if (x->exponents[b] != 0)
       mmci_scale_by(scan->dtype, scan->n, scan->n, to, copies.ld, (int)x->exponents[b]);
@@ -145,7 +154,7 @@ mmc_status mmci_scaled_execute(const mmci_scaled *x, mmci_queue *queue,
     bool copied;
     mmci_interrupt_span((double)t / (double)scan->length, (double)(t + 1) / (double)scan->length);
     const void *a = scale_factors(x, mmci_address(places->a, t * scan->a_step * element), &copied);
-    const mmci_form form = copied ? tight(scan) : scan->a;
+    const mmci_form form = copied ? copies_of(scan) : scan->a;
     for (int64_t b = 0; b < scan->batch && t == 0 && !scan->has_initial; b++)
       mmci_copy(scan->dtype, rows, cols, matrix_of(scan, a, form.stride, b), &form,
                 matrix_of(scan, c, scan->c_stride, b), scan->ldc, false);

@@ -190,7 +190,8 @@ static void a_million_factors_neither_overflow_nor_vanish(void **unused) {
 
 enum { MOST = 6 };
 
-/* Chains of other shapes, ops, layouts and batches, against those without exponents. */
+/* Chains of other shapes, ops, layouts and batches, against those without exponents; and against
+ * those of factors that are multiplied by powers of two, which have the same digits. */
 static void scaled_chains_are_plain_chains(void **unused) {
   uint64_t state = seed + 6;
   (void)unused;
@@ -199,19 +200,22 @@ static void scaled_chains_are_plain_chains(void **unused) {
     const mmc_dtype dtype = floats[random_below(&state, 4)];
     const int parts = dtype == MMC_C64 || dtype == MMC_C128 ? 2 : 1;
     const size_t size = mmc_dtype_size(dtype);
-    int64_t dims[MOST + 1], exponents[3], plain_exponents = 0;
+    int64_t dims[MOST + 1], exponents[3], own_exponents[3], plain_exponents = 0;
     mmc_op ops[MOST];
     mmc_matrix factors[MOST], large[MOST];
     for (int64_t i = 0; i <= n; i++) dims[i] = 1 + random_below(&state, 9);
     for (int64_t i = 0; i < n; i++) {
-      const int64_t count = dims[i] * dims[i + 1], power = random_below(&state, 101) - 50;
+      const int64_t power = random_below(&state, 101) - 50;
       ops[i] = (mmc_op)random_below(&state, 3);
       const bool turned = ops[i] != MMC_OP_N;
-      factors[i] = (mmc_matrix){.data = malloc((size_t)(batch * count) * size),
-                                .rows = dims[i + turned],
+      factors[i] = (mmc_matrix){.rows = dims[i + turned],
                                 .cols = dims[i + !turned],
-                                .stride = count,
                                 .layout = (mmc_layout)random_below(&state, 2)};
+      const bool by_rows = factors[i].layout == MMC_ROW_MAJOR;
+      factors[i].ld = (by_rows ? factors[i].cols : factors[i].rows) + random_below(&state, 3);
+      const int64_t count = (by_rows ? factors[i].rows : factors[i].cols) * factors[i].ld;
+      factors[i].stride = count;
+      factors[i].data = malloc((size_t)(batch * count) * size);
       large[i] = factors[i];
       large[i].data = malloc((size_t)(batch * count) * size);
       fill_scaled(&state, dtype, batch * count * parts, 0, factors[i].data);
@@ -227,22 +231,23 @@ static void scaled_chains_are_plain_chains(void **unused) {
     mmc_chain *chain;
     ok(mmc_chain_create_batch(context, dtype, n, dims, ops, &options, &chain), "chain");
     const int64_t count = dims[0] * dims[n];
-    void *out[2];
+    void *out[3];
     mmc_matrix result = {.rows = dims[0],
                          .cols = dims[n],
                          .stride = count,
                          .layout = (mmc_layout)random_below(&state, 2)};
-    for (int s = 0; s < 2; s++) {
+    for (int s = 0; s < 3; s++) {
       mmc_plan *plan;
       mmc_run *run;
       mmc_plan_options plan_options = MMC_PLAN_OPTIONS_INIT;
       plan_options.device = devices[trial % 2];
-      plan_options.scaled = s == 1;
+      plan_options.scaled = s > 0;
       result.data = out[s] = malloc((size_t)(batch * count) * size);
       ok(mmc_plan_create(context, chain, &plan_options, &plan), "plan");
       ok(mmc_run_create(plan, &run), "run");
-      ok(s == 0 ? mmc_execute(run, factors, &result)
-                : mmc_execute_scaled(run, large, &result, exponents),
+      ok(s == 0   ? mmc_execute(run, factors, &result)
+         : s == 1 ? mmc_execute_scaled(run, large, &result, exponents)
+                  : mmc_execute_scaled(run, factors, &result, own_exponents),
          "execute");
       mmc_run_destroy(run);
       mmc_plan_destroy(plan);
@@ -253,6 +258,11 @@ static void scaled_chains_are_plain_chains(void **unused) {
         const double x = real_at(dtype, out[0], b * count * parts + e);
         const double y = ldexp(real_at(dtype, out[1], b * count * parts + e),
                                (int)(exponents[b] - plain_exponents));
+        const double own =
+            ldexp(real_at(dtype, out[2], b * count * parts + e), (int)own_exponents[b]);
+        if (own != y)
+          fail_msg("trial %d: %a, and %a of multiplied factors, seed %" PRIu64, trial, own, y,
+                   seed);
         most = fabs(x) > most ? fabs(x) : most;
         error = fabs(x - y) > error || isnan(y) ? fabs(x - y) : error;
       }
@@ -264,8 +274,7 @@ static void scaled_chains_are_plain_chains(void **unused) {
       free(factors[i].data);
       free(large[i].data);
     }
-    free(out[0]);
-    free(out[1]);
+    for (int s = 0; s < 3; s++) free(out[s]);
   }
 }
 
