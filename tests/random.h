@@ -12,12 +12,12 @@ static inline uint64_t random_bits(uint64_t *state) {
   return mmci_random_bits(state);
 }
 
-/* 0 to limit-1. */
+/* Returns a number from 0 to limit-1. */
 static inline int64_t random_below(uint64_t *state, int64_t limit) {
   return (int64_t)(random_bits(state) % (uint64_t)limit);
 }
 
-/* Uniform in (-1, 1), never 0. */
+/* Returns a number that is uniform in (-1, 1) and never 0. */
 static inline double random_unit(uint64_t *state) {
   return ((double)(random_bits(state) >> 11) + 0.5) / (double)(UINT64_C(1) << 52) - 1;
 }

@@ -98,7 +98,7 @@ static void right_products_pass(void **state) {
   }
 }
 
-/* Of an element's parts. */
+/* Returns the bytes of a real element, or of either part of a complex one. */
 static size_t real_size(mmc_dtype dtype) {
   bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
   return mmc_dtype_size(dtype) / (is_complex ? 2 : 1);

@@ -87,25 +87,27 @@ void with_setting(const subject *subject, void (*test)(const setting *on));
 mmc_status context_create(const char *module_dir, mmc_context **out);
 /* Says which call failed and why. Returns whether it has not. */
 bool succeeded(const setting *on, mmc_status status, const char *what);
-/* Zeros; ends the test when memory is short. */
+/* Returns zeros, to be freed; it ends the test when memory is short. */
 void *allocate(size_t size);
 
 /* Copies what a matrix must hold to where it lies. */
 bool held_write(const setting *on, const held *h);
 
-/* problem_destroy() takes what has failed, too. */
+/* Makes a chain and its matrices. Returns false where a call failed, after saying which;
+ * problem_destroy() releases such a problem too. */
 bool problem_create(const setting *on, const shape *s, problem *p);
 void problem_destroy(problem *p);
-/* Other values in the same place. */
+/* Puts other values in the same place. */
 bool problem_fill(problem *p, uint64_t *random);
-/* Finds out what must come out. Must be called once the values are set, and before threads share
+/* Computes the right result. It must be called once the values are set, and before threads share
  * the problem. */
 bool problem_know(problem *p);
 /* Checks everything that an execution has left: factors untouched, the result right, NaN around it.
- * share: of what is usual for an element, how far off it may be. */
+ * share says how far off an element may be, as a part of what is usual for an element. */
 bool problem_check(const problem *p, double share, poisoned nan);
 
-/* What stands behind `name` where the plan explains itself, "" when nothing does; the caller's. */
+/* Returns what stands behind `name` where the plan explains itself, "" when nothing does; to be
+ * freed. */
 char *explained(const setting *on, const mmc_plan *plan, mmc_format format, const char *name);
 
 mmc_plan_options options_for(const setting *on);
@@ -113,16 +115,16 @@ bool job_create(const problem *p, const mmc_plan_options *options, job *j);
 void job_destroy(job *j);
 /* Executes, or enqueues on the default stream. */
 mmc_status start(const problem *p, mmc_run *run, bool enqueue);
-/* One execution into NaN, checked. */
+/* These execute once, into a result of NaN, and check the result. */
 bool execute_with(const problem *p, mmc_run *run, double share, bool enqueue, poisoned nan);
 bool execute(const problem *p, const job *j);
 
-/* Shapes of up to 10 factors with sides up to most, some far longer, some zero. */
+/* Returns a shape of up to 10 factors with sides up to most, some far longer, some zero. */
 shape random_shape(const setting *on, uint64_t seed, int64_t most);
-/* Again and again, with other values in the same place, with NaN in the first factor and the last.
- */
+/* Executes again and again, with other values in the same place, and with NaN in the first factor
+ * and the last. */
 bool try_thoroughly(problem *p, const job *j, uint64_t *random);
-/* count of them, by any solver, precision and place. */
+/* Tests count random chains, by any solver, precision and place. */
 void test_random_chains(const setting *on, int count, int64_t most, uint64_t *random);
 
 #endif

@@ -128,7 +128,7 @@ static void test_judge(uint64_t *random) {
   }
 }
 
-/* Of element e of four. */
+/* Returns the value that the digits of element e of four stand for. */
 static int64_t value_of_digits(const uint32_t (&words)[MMCI_BYTES], int e, int digits) {
   int64_t value = 0;
   for (int w = 0; w < digits; w++) value = value * 256 + (int8_t)(words[w] >> 8 * e & 0xff);

@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 enum { FUZZ_PATH_SIZE = 32 };
 
-/* The bytes as a string, to be freed. */
+/* Returns the bytes as a string, to be freed. */
 static inline char *fuzz_text(const uint8_t *bytes, size_t size) {
   char *text = malloc(size + 1);
   MUST(text != NULL);

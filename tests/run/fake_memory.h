@@ -38,15 +38,15 @@ typedef struct fake_memory {
 void fake_memory_open(fake_memory *memory);
 void fake_memory_close(fake_memory *memory);
 
-/* A block whose bytes are all 0xff, NaN in every dtype. */
+/* Returns the address of a block whose bytes are all 0xff, which is NaN in every dtype. */
 void *fake_memory_take(fake_memory *memory, size_t size, bool of_test, const void *owner);
 void fake_memory_drop(fake_memory *memory, fake_block *block);
 
 /* Says whether the address is the device's, whatever lies there. */
 bool fake_memory_owns(const fake_memory *memory, const void *address);
-/* The block that holds the whole span, or NULL. */
+/* Returns the block that holds the whole span, or NULL. */
 fake_block *fake_memory_find(const fake_memory *memory, const fake_span *span);
-/* The bytes that the span's start stands for; NULL unless all of it lies in a live block. */
+/* Returns the bytes that the span's start stands for; NULL unless a live block holds all of it. */
 char *fake_memory_bytes(const fake_memory *memory, const fake_span *span);
 
 #endif

@@ -42,7 +42,7 @@ typedef struct fake_resize {
   size_t size; /* of an element */
 } fake_resize;
 
-/* Operands of a chain, and its result. */
+/* The most accesses of a node: the operands of a chain, and its result. */
 enum { FAKE_ACCESSES = 32 };
 
 typedef struct fake_node {
@@ -85,10 +85,10 @@ typedef struct fake_work {
   char fault[512]; /* the first that was found; "" */
 } fake_work;
 
-/* Keeps the first. */
+/* Notes a fault, unless there is one already. */
 void fake_blame(fake_work *work, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* "product 3", for messages. */
+/* Returns the name of a node for messages, as "product 3". */
 const char *fake_node_name(const fake_node *node, char text[64]);
 
 /* Adds a node as above, checks it against all others, and may do some of the work. */

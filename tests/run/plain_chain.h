@@ -4,11 +4,11 @@
 
 #include "device/device.h"
 
-/* A chain with its arrays behind it, in one allocation; free() it. */
+/* Returns a copy of a chain with its arrays behind it, in one allocation, to be freed. */
 mmci_group *plain_chain_copy(const mmci_group *chain);
 /* Says what is wrong with a chain that has been handed to a device; NULL: nothing. */
 const char *plain_chain_fault(const mmci_group *chain);
-/* One chain, not a batch. */
+/* Multiplies one chain, not a batch. */
 void plain_chain_multiply(const mmci_group *chain, const void *const *operands, void *c);
 
 /* ref with chains: a device that works on the host's memory. */
@@ -18,7 +18,7 @@ typedef struct plain_host {
 } plain_host;
 plain_host plain_host_open(void);
 void plain_host_close(plain_host *host);
-/* So many of the next preparations are not supported; calls enqueued so far. */
+/* The number of the next preparations that are refused, and that of the calls enqueued so far. */
 extern int plain_host_refusals, plain_host_enqueued;
 
 #endif

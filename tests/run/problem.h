@@ -50,8 +50,8 @@ typedef struct matrices {
   double *want, *bound; /* a chain: rows x cols, row-major, re and im; how far off each may be */
 } matrices;
 
-/* Random layouts, gaps and values; factors of one shape may be one matrix. Messages name the seed.
- */
+/* Makes matrices of random layouts, gaps and values; factors of one shape may be one matrix.
+ * Messages name the seed. */
 matrices *matrices_create(const mmci_plan *plan, mmci_device *device, where where, uint64_t *random,
                           uint64_t seed);
 void matrices_destroy(matrices *m);
@@ -63,7 +63,7 @@ bool matrices_are_uneven(const matrices *m);
 void matrices_poison(matrices *m);
 /* Fails the test unless the result is right, and nothing else was written. */
 void matrices_check(const matrices *m);
-/* The same, of a result's room copied elsewhere. */
+/* Does what matrices_check() does with a copy of the result's room. */
 void matrices_check_result(const matrices *m, const char *room);
 
 #endif

@@ -21,7 +21,7 @@ enum { SCRATCH_PATH_SIZE = 512 };
 /* The directory, made by scratch_setup() and removed by scratch_teardown(). */
 static char scratch_directory[SCRATCH_PATH_SIZE / 2];
 
-/* The path of a file in it. The text is good until the call after the next. */
+/* Returns the path of a file in the directory. The text is good until the call after the next. */
 static inline const char *scratch(const char *name) {
   static char paths[2][SCRATCH_PATH_SIZE];
   static int turn;
@@ -99,7 +99,7 @@ static inline void put_file(const char *path, const void *bytes, size_t size) {
   assert_int_equal(fclose(file), 0);
 }
 
-/* The whole file, malloc'ed; its size in *size. */
+/* Returns the bytes of a whole file, to be freed, and their number in *size. */
 static inline unsigned char *get_file(const char *path, size_t *size) {
   FILE *file = fopen(path, "rb");
   assert_non_null(file);
@@ -136,7 +136,7 @@ static inline void limit_files(rlim_t size) {
       fail_msg("\"%s\" was expected in \"%s\"", (part), (const char *)(text)); \
   } while (0)
 
-/* Bytes of the real type. */
+/* Returns the bytes of the real type. */
 static inline size_t real_size_of(mmc_dtype dtype) {
   if (dtype == MMC_F16) return 2;
   return dtype == MMC_F32 || dtype == MMC_C64 ? 4 : 8;

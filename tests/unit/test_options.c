@@ -129,13 +129,13 @@ static mmc_status measure(const void *options) {
   return status;
 }
 
-/* There is no store: the last that is said, once the filter is read. */
+/* Forgets by a filter; that there is no store is said last, once the filter is read. */
 static mmc_status forget(const void *filter) {
   mmc_status status = mmc_wisdom_forget(context, filter, NULL);
   return status == MMC_E_UNSUPPORTED ? MMC_OK : status;
 }
 
-/* Likewise. */
+/* Tunes with these options; that there is no store is said once they are read, too. */
 static mmc_status tune(const void *options) {
   mmc_status status = mmc_tune(context, options, NULL);
   return status == MMC_E_UNSUPPORTED ? MMC_OK : status;

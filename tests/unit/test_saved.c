@@ -63,7 +63,7 @@ static void save(const char *chain_text, const mmc_plan_options *options) {
   mmc_chain_destroy(chain);
 }
 
-/* From the first step on. */
+/* Returns the text from the first step on. */
 static const char *steps_of(const text *x) {
   const char *steps = strstr(x->bytes, "\"steps\": [");
   assert_non_null(steps);

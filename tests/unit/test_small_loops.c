@@ -44,7 +44,7 @@ static mmci_gemm random_gemm(void) {
   return gemm;
 }
 
-/* The same by the definition. */
+/* Defines a function that multiplies by the definition of a product, to compare with. */
 #define EXPECTED(name, type, fma)                                                                \
   static void name(const mmci_gemm *x, const type *a, const type *b, type *c) {                  \
     for (int64_t i = 0; i < x->m; i++)                                                           \

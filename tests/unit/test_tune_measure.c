@@ -712,7 +712,7 @@ static bool is_near(double x, double truth) {
   return fabs(x - truth) <= 1e-9 * truth;
 }
 
-/* Of one piece after the other. */
+/* Returns the seconds of a recipe by law_s(), one piece after the other. */
 static double law_of(const mmci_recipe *recipe, const mmci_gemm *gemm) {
   mmci_recipe_piece pieces[MMCI_RECIPE_PIECES];
   double seconds = 0;
