@@ -454,25 +454,36 @@ static mmc_status multiply_mirrored(execution *e, const view *a, bool conjugated
   return compute(e, &p, c->data, s.data, &pivot, error);
 }
 
+/* Returns a band of the product as kernels see it: they take a C that lies by rows as its
+ * transposed, which lies by columns, so that the bands of both operands are transposed too. */
+static mmc_band band_for(const target *c, mmc_band band) {
+  return c->by_columns ? band : mmci_band_transpose(band);
+}
+
+/* Returns what all kernels are told of a product: A, which is placed at s, and C. */
+static mmci_structured problem_of(const execution *e, mmci_structure_kernel kernel, const view *a,
+                                  const placed *s, bool right, const target *c) {
+  return (mmci_structured){.kernel = kernel,
+                           .dtype = e->run->steps.plan->chain->dtype,
+                           .rows = c->by_columns ? c->rows : c->cols,
+                           .cols = c->by_columns ? c->cols : c->rows,
+                           .ldz = c->ld,
+                           .lds = s->ld,
+                           .right = right == c->by_columns,
+                           .op = s->op,
+                           .traits = s->traits,
+                           .band = band_for(c, a->band)};
+}
+
 /* Computes C := op(A) B or B op(A), with the inverse where the kernel solves, where C has B. */
 static mmc_status apply(execution *e, mmci_structure_kernel kernel, const view *a, const view *b,
                         bool right, const target *c, int64_t *pivot, mmci_error *error) {
-  const bool by_columns = c->by_columns, factorises = kernel == MMCI_STRUCTURE_POSV ||
-                                                      kernel == MMCI_STRUCTURE_SYSV ||
-                                                      kernel == MMCI_STRUCTURE_GESV;
-  placed s = place_operand(e, a, !by_columns, factorises);
-  mmci_structured p = {.kernel = kernel,
-                       .dtype = e->run->steps.plan->chain->dtype,
-                       .rows = by_columns ? c->rows : c->cols,
-                       .cols = by_columns ? c->cols : c->rows,
-                       .ldz = c->ld,
-                       .lds = s.ld,
-                       .right = right == by_columns,
-                       .op = s.op,
-                       .traits = s.traits,
-                       .hermitian = (s.traits & MMC_HERMITIAN) != 0,
-                       .band = by_columns ? a->band : mmci_band_transpose(a->band)};
-  if (b->rows == b->cols) p.b_band = by_columns ? b->band : mmci_band_transpose(b->band);
+  const bool factorises = kernel == MMCI_STRUCTURE_POSV || kernel == MMCI_STRUCTURE_SYSV ||
+                          kernel == MMCI_STRUCTURE_GESV;
+  placed s = place_operand(e, a, !c->by_columns, factorises);
+  mmci_structured p = problem_of(e, kernel, a, &s, right, c);
+  p.hermitian = (s.traits & MMC_HERMITIAN) != 0;
+  if (b->rows == b->cols) p.b_band = band_for(c, b->band);
   return compute(e, &p, c->data, s.data, pivot, error);
 }
 
@@ -601,21 +612,12 @@ static mmc_status multiply_apart(execution *e, mmci_structure_kernel kernel, con
   const view laid = reads_half ? lay_as(e, b, by_columns) : *b;
   placed other = place_operand(e, &laid, !by_columns, false);
   const mmc_band rest = b->rows == b->cols ? b->band : (mmc_band){0, 0};
-  mmci_structured p = {.kernel = kernel,
-                       .dtype = e->run->steps.plan->chain->dtype,
-                       .rows = by_columns ? c->rows : c->cols,
-                       .cols = by_columns ? c->cols : c->rows,
-                       .ldz = c->ld,
-                       .lds = s.ld,
-                       .right = stands_right,
-                       .op = s.op,
-                       .traits = s.traits,
-                       .hermitian = hermitian,
-                       .band = by_columns ? a->band : mmci_band_transpose(a->band),
-                       .b = other.data,
-                       .ldb = other.ld,
-                       .b_op = other.op,
-                       .b_band = by_columns ? rest : mmci_band_transpose(rest)};
+  mmci_structured p = problem_of(e, kernel, a, &s, right, c);
+  p.hermitian = hermitian;
+  p.b = other.data;
+  p.ldb = other.ld;
+  p.b_op = other.op;
+  p.b_band = band_for(c, rest);
   return compute(e, &p, c->data, s.data, pivot, error);
 }
 
@@ -641,20 +643,11 @@ static mmc_status multiply_alike(execution *e, mmci_structure_kernel kernel, con
                                        .op = a->form.conj ? MMC_OP_H : MMC_OP_N,
                                        .traits = a->traits}
                             : place_operand(e, &matrix, !by_columns, false);
-  mmci_structured p = {.kernel = kernel,
-                       .dtype = e->run->steps.plan->chain->dtype,
-                       .rows = by_columns ? c->rows : c->cols,
-                       .cols = by_columns ? c->cols : c->rows,
-                       .ldz = c->ld,
-                       .lds = s.ld,
-                       .right = right == by_columns,
-                       .divides = divides,
-                       .op = s.op,
-                       .traits = s.traits,
-                       .band = by_columns ? a->band : mmci_band_transpose(a->band),
-                       .b = other.data,
-                       .ldb = other.form.ld};
-  if (b->rows == b->cols) p.b_band = by_columns ? b->band : mmci_band_transpose(b->band);
+  mmci_structured p = problem_of(e, kernel, a, &s, right, c);
+  p.divides = divides;
+  p.b = other.data;
+  p.ldb = other.form.ld;
+  if (b->rows == b->cols) p.b_band = band_for(c, b->band);
   return compute(e, &p, c->data, s.data, pivot, error);
 }
 
