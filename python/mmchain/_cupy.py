@@ -7,12 +7,10 @@ from typing import Any, List, Optional
 import cupy
 
 from . import _mmchain, _shapes
+from ._types import float_names, integer_names
 
-_names = {"float16": "f16", "float32": "f32", "float64": "f64", "complex64": "c64"}
-_names["complex128"] = "c128"
-_integers = {f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)}
-_integers.update({f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)}, bool="bool")
-_dtypes = {name: cupy.dtype(dtype) for dtype, name in [*_names.items(), *_integers.items()]}
+_names = {name: short for name, short in float_names.items() if name != "bfloat16"}  # which CuPy lacks
+_dtypes = {name: cupy.dtype(dtype) for dtype, name in [*_names.items(), *integer_names.items()]}
 
 
 def _capsule(array: Any) -> Any:
@@ -100,7 +98,7 @@ def multiply(
     if out is not None:
         _check_out(out, chain, dtype)
     with arrays[0].device:
-        of_one = dtype.name in _integers and all(array.dtype == dtype for array in arrays)
+        of_one = dtype.name in integer_names and all(array.dtype == dtype for array in arrays)
         if dtype.name in _names or of_one:
             arrays = _shapes.once(lambda array: array.astype(dtype, copy=False), arrays)
             return _direct(plan, chain, arrays, out, (objective, device, precision))

@@ -8,20 +8,7 @@ from typing import Any, Tuple
 
 import numpy as np
 
-names = {
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float32": "f32",
-    "float64": "f64",
-    "complex64": "c64",
-    "complex128": "c128",
-}
-
-integer_names = {
-    f"{kind}int{size}": f"{kind or 'i'}{size}" for kind in ("", "u") for size in (8, 16, 32, 64)
-}
-integer_names["bool"] = "bool"
-
+from ._types import float_names, integer_names
 
 # What stands for bfloat16, whose bits the library reads: a type that is no number's.
 bits = np.dtype([("b", np.uint16)])
@@ -105,7 +92,7 @@ def summed(array: np.ndarray, axes: Tuple[int, ...]) -> np.ndarray:
 
 def name_of(dtype: np.dtype, integers: bool = False, what: str = "dtype") -> str:
     name = "bfloat16" if dtype == bits else dtype.name
-    known = {**names, **integer_names} if integers else names
+    known = {**float_names, **integer_names} if integers else float_names
     if name not in known:
         raise TypeError(f"{what}: expected one of {', '.join(known)}, got {name}")
     return known[name]

@@ -18,15 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _jax_sharded, _mmchain, _numpy, _running, _shapes
+from ._types import float_names
 
-_names = {
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float32": "f32",
-    "float64": "f64",
-    "complex64": "c64",
-    "complex128": "c128",
-}
 
 
 # ---- under jit ------------------------------------------------------------------------------------
@@ -128,7 +121,7 @@ def _on_cuda(
     # JAX numbers devices as the process sees them, as CUDA does.
     number = getattr(place, "local_hardware_id", None)
     where = f"cuda:{place.id if number is None else number}"
-    result = _mmchain.Array(where, _names[dtype.name], chain.result)
+    result = _mmchain.Array(where, float_names[dtype.name], chain.result)
     capsules = _shapes.once(lambda array: array.__dlpack__(), arrays)
     done = _mmchain.execute(plan, capsules, result.__dlpack__(), *options, None, False)
     if done is NotImplemented:
@@ -151,7 +144,7 @@ def chain_of(arrays: List[Any]) -> Any:
         return NotImplemented
     platform = _platform(arrays)
     dtype = jnp.result_type(*arrays)
-    if platform not in ("cpu", "gpu") or dtype.name not in _names:
+    if platform not in ("cpu", "gpu") or dtype.name not in float_names:
         return NotImplemented
     arrays = _shapes.once(lambda array: array.astype(dtype), arrays)
     if platform == "cpu":
@@ -178,7 +171,7 @@ def multiply(
     chain = _shapes.check([array.shape for array in arrays], 2 if plan is None else 1)
     dtype = jnp.result_type(*arrays)
     options = (objective, device, precision)
-    if dtype.name in _names:
+    if dtype.name in float_names:
         if any(array.dtype != dtype for array in arrays):
             arrays = _shapes.once(lambda array: array.astype(dtype), arrays)
         platform = _platform(arrays)
@@ -214,7 +207,7 @@ def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
         raise TypeError("out: expected None, as JAX arrays cannot be written")
     given = [array for array in arrays if array is not None]
     dtype = jnp.result_type(*given)
-    if dtype.name not in _names:
+    if dtype.name not in float_names:
         raise TypeError(f"{what.name}: expected arrays of floating-point or complex elements, got {dtype}")
     arrays = [None if array is None else array.astype(dtype) for array in arrays]
     platform = _platform([array for array in arrays if array is not None])
@@ -256,7 +249,7 @@ def _running_on_cuda(what: Any, arrays: List[Any], shapes: Any, dtype: Any) -> A
     (place,) = arrays[0].devices()
     number = getattr(place, "local_hardware_id", None)
     where = f"cuda:{place.id if number is None else number}"
-    result = _mmchain.Array(where, _names[dtype.name], shapes.out)
+    result = _mmchain.Array(where, float_names[dtype.name], shapes.out)
     factors, initial, addend = (None if x is None else x.__dlpack__() for x in arrays)
     flags = (what.recurrence, what.reverse, what.exclusive, what.device, None, False, 0, None)
     done = _mmchain.scan(factors, initial, addend, result.__dlpack__(), *flags)

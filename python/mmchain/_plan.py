@@ -15,20 +15,8 @@ import numpy as np
 
 from . import _mmchain, _shapes
 from ._general import chain_of, factors_of, multiply
-from ._types import Array, Device, Format, Objective, Precision, Solver
+from ._types import Array, Device, Format, Objective, Precision, Solver, float_names, integer_names
 from ._orders import order_text, parenthesization
-
-_names = {
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float32": "f32",
-    "float64": "f64",
-    "complex64": "c64",
-    "complex128": "c128",
-}
-_integers = {"bool": "bool"}
-_integers.update({f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)})
-_integers.update({f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)})
 
 
 class Step(NamedTuple):
@@ -223,7 +211,7 @@ def _short(text: str) -> str:
 
 def _name_of(dtype: Any) -> str:
     name = str(dtype).rpartition(".")[2] if "torch" in str(dtype) else str(dtype)
-    names = {**_names, **_integers}
+    names = {**float_names, **integer_names}
     if name in names.values():
         return name
     if name not in names:
@@ -261,7 +249,7 @@ def _promoted(arrays: Sequence[Any]) -> Any:
     if all(dtype == dtypes[0] for dtype in dtypes):
         return dtypes[0]
     names = [dtype_name(dtype) for dtype in dtypes]
-    numpy_names = {short: name for name, short in [*_names.items(), *_integers.items()]}
+    numpy_names = {short: name for name, short in [*float_names.items(), *integer_names.items()]}
     return np.result_type(*(numpy_names[name] for name in names))
 
 

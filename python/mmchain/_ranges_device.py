@@ -20,17 +20,8 @@ import numpy as np
 from . import _mmchain
 from ._ranges import Ranges
 from ._shapes import whole
-from ._types import Device
+from ._types import Device, float_names
 
-# Names of dtypes as C spells them.
-_names = {
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float32": "f32",
-    "float64": "f64",
-    "complex64": "c64",
-    "complex128": "c128",
-}
 _exchange = "__dlpack_c_exchange_api__"
 
 Span = Tuple[int, int]
@@ -114,8 +105,8 @@ class DeviceRanges(Ranges):
             raise ValueError("scaled: expected False for arrays on a GPU, which keeps no exponents")
         if semiring != "plus-times":
             raise ValueError(f"semiring: expected plus-times for arrays on a GPU, got {semiring!r}")
-        if str(first.dtype).rpartition(".")[2] not in _names:
-            raise TypeError(f"dtype: expected one of {', '.join(_names)}, got {first.dtype}")
+        if str(first.dtype).rpartition(".")[2] not in float_names:
+            raise TypeError(f"dtype: expected one of {', '.join(float_names)}, got {first.dtype}")
 
     def _open(self) -> Optional[_mmchain.Ranges]:
         """A row of C's, where it keeps such matrices."""
@@ -126,7 +117,7 @@ class DeviceRanges(Ranges):
         if self._is_torch:
             self._raw_stream = getattr(self._lib._C, "_cuda_getCurrentRawStream", None)
             self._raw_device = device.index
-        name = _names[str(self._dtype).rpartition(".")[2]]
+        name = float_names[str(self._dtype).rpartition(".")[2]]
         if not 1 <= self._side <= 64:
             return None
         try:

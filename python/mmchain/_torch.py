@@ -20,15 +20,9 @@ from torch.utils import _python_dispatch
 
 from . import _general, _mmchain, _numpy, _running, _shapes
 from ._gradients import Prepared
+from ._types import float_names
 
-_names = {
-    torch.float16: "f16",
-    torch.bfloat16: "bf16",
-    torch.float32: "f32",
-    torch.float64: "f64",
-    torch.complex64: "c64",
-    torch.complex128: "c128",
-}
+_names = {getattr(torch, name): short for name, short in float_names.items()}
 _integers = {
     torch.bool: "bool",
     torch.int8: "i8",

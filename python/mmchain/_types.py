@@ -1,4 +1,4 @@
-"""What arguments may be, and what comes of them, for type checkers."""
+"""What arguments may be, and what comes of them, for type checkers; and the names of dtypes."""
 
 from __future__ import annotations
 
@@ -20,3 +20,15 @@ class SupportsDlpack(Protocol):
 
 # A product is of the kind of its factors.
 Array = TypeVar("Array", bound=SupportsDlpack)
+
+# The library's names of dtypes, by those of NumPy, PyTorch and JAX.
+float_names = {
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "complex64": "c64",
+    "complex128": "c128",
+}
+integer_names = {"bool": "bool"}
+integer_names.update({f"{kind}int{size}": f"{kind or 'i'}{size}" for kind in ("", "u") for size in (8, 16, 32, 64)})

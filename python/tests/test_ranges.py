@@ -268,10 +268,11 @@ def test_jax(rng):
 def rows_of_c(monkeypatch):
     """Has DeviceRanges leave tensors of the host to C, as it leaves those of a GPU."""
     from mmchain import _mmchain
-    from mmchain._ranges_device import DeviceRanges, _names
+    from mmchain._ranges_device import DeviceRanges
+    from mmchain._types import float_names
 
     def small(self):
-        name = _names[str(self._dtype).rpartition(".")[2]]
+        name = float_names[str(self._dtype).rpartition(".")[2]]
         return _mmchain.Ranges(name, self._side, self._count, "cpu", None)
 
     monkeypatch.setattr(DeviceRanges, "_open", small)
