@@ -10,9 +10,6 @@
  * writing the result once takes at the rate of cudaMemcpyAsync in the same run, or the
  * multiplications at 700 TFLOP/s where that is longer. joules are NVML's counter over some two
  * seconds. Results are checked against each other. */
-#include <cublas_v2.h>
-#include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,81 +18,23 @@
 #include "base/half.h"
 #include "base/monotonic.h"
 #include "device/device.h"
+#include "on_device.h"
 
 enum { RUNS = 11, PATTERN = 1 << 20 };
 static const double FLOPS = 700e12, JOULES_S = 2, MOST_OFF = 0.02;
 
-static const mmci_device_ops *ops;
-static mmci_device *device;
-static mmci_queue *queue;
-static cudaStream_t stream;
-static cudaEvent_t begin, end;
-static cublasHandle_t cublas;
 static double copy_rate; /* bytes read and written a second */
 
-static __typeof__(&cublasCreate_v2) create;
-static __typeof__(&cublasSetStream_v2) set_stream;
-static __typeof__(&cublasSetWorkspace_v2) set_workspace;
 static __typeof__(&cublasGemmEx) multiply;
-static int (*nvml_energy)(void *device, unsigned long long *millijoules);
-static void *nvml_device;
-
-static void stop(const char *what, const char *why) {
-  fprintf(stderr, "bench_fused: %s: %s\n", what, why);
-  exit(1);
-}
-
-static void try(cudaError_t code, const char *what) {
-  if (code != cudaSuccess) stop(what, cudaGetErrorString(code));
-}
-
-static void check(mmc_status status, const mmci_error *error) {
-  if (status != MMC_OK) stop("mmchain", error->text);
-}
-
-/* ---- what is there --------------------------------------------------------------------------- */
-
-static void *find(void *library, const char *name) {
-  void *symbol = library != NULL ? dlsym(library, name) : NULL;
-  if (symbol == NULL) stop(name, "not found");
-  return symbol;
-}
 
 static void open_cublas(void) {
   const size_t workspace_bytes = (size_t)64 << 20;
-  void *library = dlopen("libcublas.so.13", RTLD_NOW), *workspace;
-  if (library == NULL) library = dlopen("libcublas.so.12", RTLD_NOW);
-  *(void **)&create = find(library, "cublasCreate_v2");
-  *(void **)&set_stream = find(library, "cublasSetStream_v2");
-  *(void **)&set_workspace = find(library, "cublasSetWorkspace_v2");
-  *(void **)&multiply = find(library, "cublasGemmEx");
+  void *workspace;
+  __typeof__(&cublasSetWorkspace_v2) set_workspace;
+  *(void **)&set_workspace = find(cublas_library, "cublasSetWorkspace_v2");
+  *(void **)&multiply = find(cublas_library, "cublasGemmEx");
   try(cudaMalloc(&workspace, workspace_bytes), "memory");
-  if (create(&cublas) != CUBLAS_STATUS_SUCCESS || set_stream(cublas, stream) != 0 ||
-      set_workspace(cublas, workspace, workspace_bytes) != 0)
-    stop("cuBLAS", "no handle");
-}
-
-static void open_all(const char *module) {
-  mmci_error error = {0};
-  mmci_module_entry_fn entry;
-  *(void **)&entry = find(dlopen(module, RTLD_NOW | RTLD_LOCAL), "mmci_module_entry");
-  ops = entry();
-  check(ops->open(0, &device, &error), &error);
-  check(ops->queue_open(device, &queue, &error), &error);
-  try(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-  try(cudaEventCreate(&begin), "event");
-  try(cudaEventCreate(&end), "event");
-  ops->async->queue_attach(queue, stream);
-  open_cublas();
-}
-
-static void open_nvml(void) {
-  void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-  int (*init)(void), (*by_index)(unsigned, void **);
-  *(void **)&init = find(library, "nvmlInit_v2");
-  *(void **)&by_index = find(library, "nvmlDeviceGetHandleByIndex_v2");
-  *(void **)&nvml_energy = find(library, "nvmlDeviceGetTotalEnergyConsumption");
-  if (init() != 0 || by_index(0, &nvml_device) != 0) stop("NVML", "no device");
+  if (set_workspace(cublas, workspace, workspace_bytes) != 0) stop("cuBLAS", "no workspace");
 }
 
 /* ---- a pair ---------------------------------------------------------------------------------- */
@@ -120,15 +59,6 @@ static mmci_group group_of(const pair *p) {
                       .ldc = p->dims[3],
                       .c_stride = p->dims[0] * p->dims[3],
                       .variant = VARIANT_FUSED};
-}
-
-static double normal(uint64_t *state) {
-  double sum = -6;
-  for (int i = 0; i < 12; i++) {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    sum += (double)(*state >> 11) * 0x1p-53;
-  }
-  return sum;
 }
 
 /* Returns normal numbers on the device, from a pattern, since all of them would take long. */
@@ -224,11 +154,6 @@ static double difference(const pair *p) {
 }
 
 /* ---- time and energy ------------------------------------------------------------------------- */
-
-static int ascending(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
 
 static cudaGraphExec_t captured(void (*work)(void *what), void *what) {
   cudaGraph_t graph;
@@ -359,6 +284,7 @@ int main(int argc, char **argv) {
   }
   const int first = argc > 2 && strcmp(argv[2], "joules") == 0 ? 3 : 2;
   open_all(argv[1]);
+  open_cublas();
   if (first == 3) open_nvml();
   measure_copies();
   for (int i = first; i < argc; i++) measure_named(argv[i]);

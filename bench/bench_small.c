@@ -11,9 +11,6 @@
  * the rate of cudaMemcpyAsync in the same run (GB/s), or the multiplications at 60 TFLOP/s where
  * that is longer. joules: of a batch, by NVML's counter over about three seconds, of both. Results
  * are checked against each other. */
-#include <cublas_v2.h>
-#include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,84 +18,19 @@
 #include <time.h>
 
 #include "device/device.h"
+#include "on_device.h"
 
 enum { FACTORS_MOST = 1000, SETS_MOST = 8, RUNS = 9, GRAPH_RUNS = 200 };
 static const double L2_BYTES = 300e6, FLOPS = 60e12, JOULES_S = 3;
 
-static const mmci_device_ops *ops;
-static mmci_device *device;
-static mmci_queue *queue;
-static cudaStream_t stream;
-static cudaEvent_t begin, end;
-static cublasHandle_t cublas;
 static double copy_rate; /* bytes read and written a second */
 
-static __typeof__(&cublasCreate_v2) create;
-static __typeof__(&cublasSetStream_v2) set_stream;
 static __typeof__(&cublasSgemmStridedBatched) multiply;
-static int (*nvml_energy)(void *device, unsigned long long *millijoules);
-static void *nvml_device;
-
-static void stop(const char *what, const char *why) {
-  fprintf(stderr, "bench_small: %s: %s\n", what, why);
-  exit(1);
-}
-
-static void try(cudaError_t code, const char *what) {
-  if (code != cudaSuccess) stop(what, cudaGetErrorString(code));
-}
-
-static void check(mmc_status status, const mmci_error *error) {
-  if (status != MMC_OK) stop("mmchain", error->text);
-}
-
-/* ---- what is there ----------------------------------------------------------------------------
- */
-
-static void *find(void *library, const char *name) {
-  void *symbol = library != NULL ? dlsym(library, name) : NULL;
-  if (symbol == NULL) stop(name, "not found");
-  return symbol;
-}
-
-static void open_all(const char *module) {
-  mmci_error error = {0};
-  mmci_module_entry_fn entry;
-  *(void **)&entry = find(dlopen(module, RTLD_NOW | RTLD_LOCAL), "mmci_module_entry");
-  ops = entry();
-  check(ops->open(0, &device, &error), &error);
-  check(ops->queue_open(device, &queue, &error), &error);
-  try(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-  try(cudaEventCreate(&begin), "event");
-  try(cudaEventCreate(&end), "event");
-  ops->async->queue_attach(queue, stream);
-  void *library = dlopen("libcublas.so.13", RTLD_NOW);
-  if (library == NULL) library = dlopen("libcublas.so.12", RTLD_NOW);
-  *(void **)&create = find(library, "cublasCreate_v2");
-  *(void **)&set_stream = find(library, "cublasSetStream_v2");
-  *(void **)&multiply = find(library, "cublasSgemmStridedBatched");
-  if (create(&cublas) != CUBLAS_STATUS_SUCCESS || set_stream(cublas, stream) != 0)
-    stop("cuBLAS", "no handle");
-}
-
-static void open_nvml(void) {
-  void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-  int (*init)(void), (*by_index)(unsigned, void **);
-  *(void **)&init = find(library, "nvmlInit_v2");
-  *(void **)&by_index = find(library, "nvmlDeviceGetHandleByIndex_v2");
-  *(void **)&nvml_energy = find(library, "nvmlDeviceGetTotalEnergyConsumption");
-  if (init() != 0 || by_index(0, &nvml_device) != 0) stop("NVML", "no device");
-}
 
 /* ---- time and energy --------------------------------------------------------------------------
  */
 
 typedef void (*work_fn)(void *what, int turn);
-
-static int ascending(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
 
 /* Median seconds of a call among many in a row. */
 static double time_of(work_fn work, void *what) {
@@ -189,15 +121,6 @@ typedef struct setting {
   const void *operands[SETS_MOST][FACTORS_MOST];
   mmci_group_kernel *kernel;
 } setting;
-
-static double normal(uint64_t *state) {
-  double sum = -6;
-  for (int i = 0; i < 12; i++) {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    sum += (double)(*state >> 11) * 0x1p-53;
-  }
-  return sum;
-}
 
 /* Normal numbers from a pattern, since all of them would take the host long. */
 static void fill_normal(float *to, int64_t count, double scale, uint64_t *state) {
@@ -523,6 +446,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   open_all(argv[1]);
+  *(void **)&multiply = find(cublas_library, "cublasSgemmStridedBatched");
   measure_copies();
   if (argc > 2 && strcmp(argv[2], "joules") == 0) {
     open_nvml();
