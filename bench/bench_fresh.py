@@ -397,7 +397,7 @@ def command_order(case, device):
     return json.loads(ran.stdout)["order"]
 
 
-def host_call(peer, mmchain, case, factors, plan):
+def host_call(peer, case, factors, plan):
     """What host matrices take, and their transfer; None where the peer has no device."""
     if peer.device == "cpu" or sum(f.numel() for f in factors) > HOST_ELEMENTS:
         return None
@@ -446,7 +446,7 @@ def check_rules(mmchain, peer, case, factors, result, line, with_command):
         alone = functools.partial(mmchain.multi_dot, first, out=peer.result(single, first))
         broken_twice(peer, line, "apart", [ours, alone], lambda us: us[1] * case.batch)
         broken_twice(peer, line, "library", [ours, one_by_one(peer, plan, factors)], lambda us: us[1])
-    moved = host_call(peer, mmchain, case, factors, named)
+    moved = host_call(peer, case, factors, named)
     if moved is not None:
         broken_twice(peer, line, "host", [moved[0], moved[1], ours], lambda us: us[1] + us[2])
     if line["predicted_us"] > 0:

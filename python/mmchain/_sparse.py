@@ -263,7 +263,7 @@ def _multiply_to_sparse(chain: _Chain, objective: str, device: Optional[str]) ->
     return result
 
 
-def _multiply_integers(chain: _Chain, arrays: Any, out: Any, objective: str, device: Optional[str]) -> Any:
+def _multiply_integers(chain: _Chain, out: Any, objective: str, device: Optional[str]) -> Any:
     """The product of integers or bool by SciPy's own products, in the planned order."""
     if chain.stack:
         raise TypeError("arrays: expected no stacks of integers beside sparse factors")
@@ -314,7 +314,7 @@ def multiply(arrays: Any, out: Any, objective: str, device: Optional[str]) -> An
         return None
     chain = _Chain(arrays)
     if chain.integers:
-        return _multiply_integers(chain, arrays, out, objective, device)
+        return _multiply_integers(chain, out, objective, device)
     if chain.dense:
         return _multiply_to_dense(chain, out, objective, device)
     if out is not None:

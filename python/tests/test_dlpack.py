@@ -308,7 +308,7 @@ def test_exchange_of_another_major_version(rng):
 
 @needs_numpy_dlpack
 @pytest.mark.parametrize("shape", [(3, 4), (5,), (), (0, 3), (2, 3, 4)])
-def test_our_memory(rng, shape):
+def test_our_memory(shape):
     ours = _mmchain.Array("cpu", "f64", shape)
     view = from_dlpack(ours)
     assert view.shape == shape and view.dtype == np.float64

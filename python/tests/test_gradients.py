@@ -68,7 +68,7 @@ def test_a_cotangent_that_is_not_aligned(rng):
     assert all(np.allclose(a, b, rtol=1e-13) for a, b in zip(got, by_definition(factors, cotangent)))
 
 
-def test_bfloat16_that_was_broadcast(rng):
+def test_bfloat16_that_was_broadcast():
     torch = pytest.importorskip("torch")
     a, b = torch.randn(9, 3, 4, generator=torch.manual_seed(1)), torch.randn(4, 5)
     given = [a.bfloat16(), b.bfloat16()]

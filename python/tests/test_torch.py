@@ -20,7 +20,7 @@ def test_sample_shapes(make, dims, dtype):
     check(result, tensors)
 
 
-def test_numpy_agrees(make, device):
+def test_numpy_agrees(make):
     tensors = make([5, 7, 3, 6])
     expected = np.linalg.multi_dot([t.cpu().numpy() for t in tensors])
     np.testing.assert_allclose(mmchain.multi_dot(tensors).cpu().numpy(), expected)

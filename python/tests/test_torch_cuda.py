@@ -309,7 +309,7 @@ class TestCuda:
 
 
 @needs_cuda
-def test_many_in_a_captured_graph(rng):
+def test_many_in_a_captured_graph():
     factors = [torch.randn(16, 16, device="cuda").div(4).requires_grad_() for _ in range(12)]
     slope = torch.ones(16, 16, device="cuda")
     want = torch.autograd.grad(torch.linalg.multi_dot(factors), factors, slope)

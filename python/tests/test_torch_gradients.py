@@ -263,7 +263,7 @@ def test_many_small_matrices(make, rng, dtype, count):
             assert (slope - want).abs().max() <= bound * want.abs().max()
 
 
-def test_many_small_matrices_of_a_stack(make, device):
+def test_many_small_matrices_of_a_stack(make):
     stack = torch.stack(make([6] * 31)).requires_grad_()
     (slope,) = torch.autograd.grad(mmchain.multi_dot(stack).sum(), stack)
     (want,) = torch.autograd.grad(torch.linalg.multi_dot(list(stack.unbind())).sum(), stack)
@@ -281,7 +281,7 @@ def test_gradients_where_the_tensors_are(make, count, monkeypatch):
 
 
 @pytest.mark.parametrize("round", range(12))
-def test_gradients_of_stacks(make, rng, device, round):
+def test_gradients_of_stacks(rng, device, round):
     """Of stacks that broadcast, in whatever order: values, and gradients of all factors or of some."""
     n, dtype = int(rng.integers(2, 8)), [torch.float64, torch.complex128][round % 2]
     dims, stack = rng.integers(1, 9, n + 1), (3, 4)
@@ -306,7 +306,7 @@ def test_gradients_of_stacks(make, rng, device, round):
         mmchain.multi_dot([*chain, chain[0].new_ones(5, 5, int(dims[-1]) + 1, 2)])
 
 
-def test_tensors_of_any_strides(make, rng, device):
+def test_tensors_of_any_strides(make, device):
     """What cannot be read as it lies is written out, with conjugates and the same tensor twice."""
     for dtype in (torch.float32, torch.complex64, torch.float16, torch.bfloat16):
         a, b, c = make([8, 24, 24, 6], dtype)
@@ -339,7 +339,7 @@ def test_stacks_that_broadcast_along_one_axis(rng, device, dims):
 
 @pytest.mark.parametrize("objective", ["time", "flops", "energy", "traffic"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex64])
-def test_gradients_by_a_plan(make, device, dtype, objective):
+def test_gradients_by_a_plan(make, dtype, objective):
     """A plan for one objective multiplies what wants gradients, as it multiplies what does not."""
     factors = make([5, 4, 6, 3], dtype, requires_grad=True)
     try:
