@@ -147,6 +147,13 @@ status=0
 ranks 2 "$mmchain" multiply d/A1.npy d/A2.npy -o /dev/null --on scalapack >said 2>&1 || status=$?
 [ $status = 2 ] || fail "an output that is no file: exit status $status, expected 2"
 grep -q 'multiply: -o: /dev/null: expected a regular file, which all ranks write' said || fail "an output that is no file"
+# Of the libraries that are named, the one that is not there is told; none are the system's.
+named() { MMCHAIN_SCALAPACK=$1 ranks 1 "$mmchain" multiply d/A1.npy d/A2.npy -o R.npy --on scalapack >said 2>&1; }
+named libm.so.6:no.so && fail "a library that is not there: exit status 0"
+grep -q "MMCHAIN_SCALAPACK: cannot open 'no.so': " said || fail "a library that is not there"
+named libm.so.6::no.so && fail "a library without a name: exit status 0"
+grep -q "MMCHAIN_SCALAPACK: expected libraries with colons between them, got ':no.so'" said || fail "a library without a name"
+named '' || fail "no library is named"
 # The last rows of the result lie beyond what rank 3 may write.
 "$mmchain" generate f64:2200x1x2200 -o d --seed 6 >/dev/null
 # shellcheck disable=SC2016

@@ -25,18 +25,28 @@ static void *open_any(char name[200]) {
   return NULL;
 }
 
-/* Opens a list of libraries; all but the last serve the others. */
-static void *open_list(const char *list, char name[200]) {
+/* Opens a list of libraries; all but the last serve the others. Returns NULL after saying which
+ * cannot be opened. */
+static void *open_list(const char *list, char name[200], mmci_error *error) {
   char path[4096];
   void *handle = NULL;
   while (*list != '\0') {
     const size_t length = strcspn(list, ":");
     const bool is_last = list[length] == '\0';
-    if (length >= sizeof path) return NULL;
+    if (length == 0 || length >= sizeof path) {
+      mmci_fail(error, MMC_E_UNSUPPORTED,
+                "MMCHAIN_SCALAPACK: expected libraries with colons between them, got '%.100s'",
+                list);
+      return NULL;
+    }
     memcpy(path, list, length);
     path[length] = '\0';
     handle = dlopen(path, RTLD_NOW | (is_last ? RTLD_LOCAL : RTLD_GLOBAL));
-    if (handle == NULL) return NULL;
+    if (handle == NULL) {
+      mmci_fail(error, MMC_E_UNSUPPORTED, "MMCHAIN_SCALAPACK: cannot open '%.100s': %.200s", path,
+                dlerror());
+      return NULL;
+    }
     snprintf(name, 200, "%.199s", path);
     list += length + !is_last;
   }
@@ -52,11 +62,9 @@ mmc_status mmci_scalapack_open(mmci_scalapack *out, mmci_error *error) {
   static const char letters[] = "sdcz";
   const char *given = secure_getenv("MMCHAIN_SCALAPACK");
   char name[16];
-  *out = (mmci_scalapack){.is_named = given != NULL};
-  out->handle = given != NULL ? open_list(given, out->name) : open_any(out->name);
-  if (out->handle == NULL && given != NULL)
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "MMCHAIN_SCALAPACK: cannot open '%.100s': %.200s",
-                     given, dlerror());
+  *out = (mmci_scalapack){.is_named = given != NULL && given[0] != '\0'};
+  out->handle = out->is_named ? open_list(given, out->name, error) : open_any(out->name);
+  if (out->handle == NULL && out->is_named) return MMC_E_UNSUPPORTED;
   if (out->handle == NULL)
     return mmci_fail(error, MMC_E_UNSUPPORTED,
                      "needs a ScaLAPACK (Debian: libscalapack-openmpi2.2), or one that "

@@ -27,7 +27,8 @@ typedef struct mmci_scalapack {
 } mmci_scalapack;
 
 /* Opens what MMCHAIN_SCALAPACK names, a library or several with colons between them, of which each
- * is seen by the next; without it, the ScaLAPACK of the system. Returns: E_UNSUPPORTED. */
+ * is seen by the next; without it, or where it is empty, the ScaLAPACK of the system. Returns:
+ * E_UNSUPPORTED. */
 mmc_status mmci_scalapack_open(mmci_scalapack *out, mmci_error *error);
 
 #endif
