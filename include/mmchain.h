@@ -1320,9 +1320,9 @@ typedef struct mmc_tune_options {
    * measured in any case where they are not known. */
   bool calibrate;
   /* These functions get user, and must not use the context; each may be NULL, and returns 0, or
-   * anything else to stop. progress is told before every measurement; what earlier calls measured
-   * is decided. decided is told of every product; for time, when all of a dtype are decided, since
-   * each choice is measured again after the others. */
+   * anything else to stop. progress is told before every measurement, and several times a second
+   * within long ones; what earlier calls measured is decided. decided is told of every product; for
+   * time, when all of a dtype are decided, since each choice is measured again after the others. */
   int (*progress)(void *user, const mmc_tune_progress *progress);
   int (*decided)(void *user, const mmc_tuned *tuned);
   int (*timed)(void *user, const mmc_timed *timed);

@@ -127,10 +127,10 @@ def tune(
     budget : float, optional
         Seconds to measure at most; as long as it takes when it is None.
     progress : callable, optional
-        Called between measurements with the share of the budget that is spent, or None without one,
-        and with how many of what is measured now are decided, how many there are and what these
-        are: ``progress(0.25, 3, 35, "products")``. An exception that it raises stops tuning and is
-        raised here.
+        Called between measurements, and several times a second within long ones, with the share of
+        the budget that is spent, or None without one, and with how many of what is measured now are
+        decided, how many there are and what these are: ``progress(0.25, 3, 35, "products")``. An
+        exception that it raises stops tuning and is raised here.
 
     Returns
     -------

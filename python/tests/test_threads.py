@@ -239,3 +239,12 @@ def test_control_c_in_a_sparse_chain():
     columns = (np.arange(n)[:, None] % 100 + np.arange(each) * (n // each)).ravel()
     a = sparse.csr_array((np.ones(n * each), columns, np.arange(n + 1) * each), shape=(n, n))
     control_c(lambda: mmchain.multi_dot([a, a]))
+
+
+@on_main_thread
+def test_control_c_in_a_measurement():
+    try:
+        mmchain.tune(set=[(8, 8, 8)], budget=0.01)
+    except RuntimeError as failure:
+        pytest.skip(str(failure))
+    control_c(lambda: mmchain.tune(set=[(2000, 2000, 2000)], budget=30))

@@ -459,6 +459,14 @@ static mmc_status sample_timed(mmci_bench *bench, const task *const *tasks, int 
   return status;
 }
 
+/* Asks whether to go on; nothing is at work meanwhile. */
+static mmc_status ask(const mmci_bench *bench, mmci_error *error) {
+  const mmci_measure_options *options = &bench->options;
+  return options->ask == NULL || options->ask(options->ask_user) == 0
+             ? MMC_OK
+             : mmci_fail(error, MMC_E_INTERRUPTED, "tuning: stopped within a measurement");
+}
+
 /* Times each `turns` times, in another order each time: number w in turn t goes to seconds[t *
  * count + w]. */
 static mmc_status sample_turns(mmci_bench *bench, const task *const *tasks, int count, int turns,
@@ -476,6 +484,8 @@ static mmc_status sample_turns(mmci_bench *bench, const task *const *tasks, int 
       order[i] = tasks[w];
       places[i] = turn * count + w;
     }
+    status = ask(bench, error);
+    if (status != MMC_OK) break;
     move_operands(bench);
     if (timed) status = sample_timed(bench, order, now * count, times, error);
     for (int i = 0; !timed && status == MMC_OK && i < count; i++)
@@ -486,7 +496,8 @@ static mmc_status sample_turns(mmci_bench *bench, const task *const *tasks, int 
 }
 
 static mmc_status warm_up(mmci_bench *bench, const task *t, mmci_error *error) {
-  mmc_status status = run_task(bench, t, error);
+  mmc_status status = ask(bench, error);
+  if (status == MMC_OK) status = run_task(bench, t, error);
   return status == MMC_OK ? bench->ops->sync(bench->queues[0], error) : status;
 }
 
@@ -494,7 +505,8 @@ static mmc_status warm_up(mmci_bench *bench, const task *t, mmci_error *error) {
 static mmc_status find_runs(mmci_bench *bench, task *t, mmci_error *error) {
   mmc_status status = MMC_OK;
   for (t->runs = 1; status == MMC_OK; t->runs *= 2) {
-    if (bench->ops->async != NULL && t->runs <= GRAPH_RUNS)
+    status = ask(bench, error);
+    if (status == MMC_OK && bench->ops->async != NULL && t->runs <= GRAPH_RUNS)
       status = capture_runs(bench, t, (int)t->runs, error);
     double seconds;
     if (status == MMC_OK) status = sample_task(bench, t, &seconds, error);

@@ -42,6 +42,10 @@ typedef struct mmci_measure_options {
   double window_s;                 /* seconds in which joules are measured, at least; 2 */
   double (*now_s)(void *user);     /* the host's clock; NULL means the monotonic one */
   void *clock_user;
+  /* Is asked before every turn of samples and what comes before the first; other than 0 stops with
+   * E_INTERRUPTED. May be NULL. */
+  int (*ask)(void *user);
+  void *ask_user;
 } mmci_measure_options;
 
 mmci_measure_options mmci_measure_defaults(void);

@@ -40,6 +40,8 @@ typedef struct tuning {
   mmc_dtype dtype;        /* the dtype being tuned */
   mmci_variants variants; /* names of the variants for that dtype */
   bool stopped;           /* the caller has stopped the tuning */
+  mmc_tune_progress told; /* what the caller was last told, */
+  double told_s;          /* and when, in seconds of the machine's clock */
   mmc_tune_report report;
 } tuning;
 
@@ -178,10 +180,19 @@ static double budget_spent(const tuning *t) {
 
 static int progress(void *user, const char *unit, int64_t decided, int64_t count) {
   tuning *t = user;
-  const mmc_tune_progress now = {budget_spent(t), unit, decided, count, t->dtype};
-  if (t->options->progress != NULL && t->options->progress(t->options->user, &now) != 0)
+  t->told = (mmc_tune_progress){budget_spent(t), unit, decided, count, t->dtype};
+  if (t->options->progress != NULL && t->options->progress(t->options->user, &t->told) != 0)
     t->stopped = true;
+  t->told_s = t->machine.now_s(t->machine.user);
   return t->stopped;
+}
+
+/* Tells the caller of a measurement that takes long, several times a second. */
+static int tell_again(void *user) {
+  const double every_s = 0.1;
+  tuning *t = user;
+  if (t->machine.now_s(t->machine.user) - t->told_s < every_s) return 0;
+  return progress(t, t->told.unit, t->told.decided, t->told.count);
 }
 
 static mmc_status tell_tuned(tuning *t, const mmci_gemm *gemm, mmc_tuned *tuned,
@@ -448,6 +459,8 @@ static mmc_status open(tuning *t, mmci_error *error) {
   mmci_measure_options measure = mmci_measure_defaults();
   measure.meter_ops = request->meter_ops;
   measure.meter = request->meter;
+  measure.ask = tell_again;
+  measure.ask_user = t;
   status = mmci_bench_open(request->on->ops, request->on->device, &measure, &t->bench, error);
   if (status != MMC_OK) return status;
   t->machine = mmci_bench_machine(t->bench);
