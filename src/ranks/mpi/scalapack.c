@@ -62,9 +62,10 @@ mmc_status mmci_scalapack_open(mmci_scalapack *out, mmci_error *error) {
   static const char letters[] = "sdcz";
   const char *given = secure_getenv("MMCHAIN_SCALAPACK");
   char name[16];
-  *out = (mmci_scalapack){.is_named = given != NULL && given[0] != '\0'};
-  out->handle = out->is_named ? open_list(given, out->name, error) : open_any(out->name);
-  if (out->handle == NULL && out->is_named) return MMC_E_UNSUPPORTED;
+  if (given != NULL && given[0] == '\0') given = NULL;
+  *out = (mmci_scalapack){.is_named = given != NULL};
+  out->handle = given != NULL ? open_list(given, out->name, error) : open_any(out->name);
+  if (out->handle == NULL && given != NULL) return MMC_E_UNSUPPORTED;
   if (out->handle == NULL)
     return mmci_fail(error, MMC_E_UNSUPPORTED,
                      "needs a ScaLAPACK (Debian: libscalapack-openmpi2.2), or one that "
