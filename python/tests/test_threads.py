@@ -193,9 +193,12 @@ on_main_thread = pytest.mark.skipif(
 
 
 @on_main_thread
-@pytest.mark.parametrize("dims", [[4500, 4500, 4500], [2000] * 40])
-def test_control_c(dims):
-    a = np.ones((dims[0], dims[0]))
+@pytest.mark.parametrize(
+    ("dims", "dtype"),
+    [([4500, 4500, 4500], "f8"), ([2000] * 40, "f8"), ([4500, 4500, 4500], "f2")],
+)
+def test_control_c(dims, dtype):
+    a = np.ones((dims[0], dims[0]), dtype)
     arrays = [a, a] if len(dims) == 3 else [a + i for i in range(2)] * (len(dims) // 2)
     before = mmchain.multi_dot([np.ones((300, 300))] * 3)
     control_c(lambda: mmchain.multi_dot(arrays))

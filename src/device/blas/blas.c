@@ -128,7 +128,7 @@ static mmc_status multiply_one(mmci_queue *queue, const mmci_kernel *kernel, int
   else if (mmci_dtype_is_integer(kernel->gemm.dtype))
     return mmci_integer_gemm(&kernel->gemm, a, b, c, &queue->room, error);
   else
-    mmci_half_gemm(&kernel->gemm, a, b, c, queue->panels);
+    return mmci_half_gemm(&kernel->gemm, a, b, c, queue->panels, error);
   return MMC_OK;
 }
 

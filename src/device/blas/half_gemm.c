@@ -3,6 +3,7 @@
 #include "device/blas/half_gemm.h"
 
 #include "base/address.h"
+#include "base/interrupt.h"
 #include "device/blas/cblas_table.h"
 #include "device/blas/half_loops.h"
 #include "device/blas/vector_loops.h"
@@ -45,8 +46,8 @@ static void widen_operand(mmc_dtype dtype, const uint16_t *data, const mmci_form
     widen(dtype, data + row * form->ld + col, form->ld, rows, cols, to, cols);
 }
 
-void mmci_half_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c,
-                    mmci_half_panels *panels) {
+mmc_status mmci_half_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c,
+                          mmci_half_panels *panels, mmci_error *error) {
   int a_op = gemm->a.trans ? MMCI_CBLAS_T : MMCI_CBLAS_N;
   int b_op = gemm->b.trans ? MMCI_CBLAS_T : MMCI_CBLAS_N;
   for (int64_t i = 0; i < gemm->m; i += MMCI_HALF_PANEL)
@@ -61,9 +62,12 @@ void mmci_half_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c
         mmci_blas.sgemm(MMCI_CBLAS_ROW_MAJOR, a_op, b_op, m, n, k, 1, panels->a,
                         gemm->a.trans ? m : k, panels->b, gemm->b.trans ? k : n,
                         l > 0 || gemm->accumulate ? 1 : 0, panels->c, n);
+        if (mmci_interrupted())
+          return mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product");
       }
       round_off(gemm->dtype, panels->c, n, m, n, corner, gemm->ldc);
     }
+  return MMC_OK;
 }
 
 /* ---- small products -------------------------------------------------------------------------- */

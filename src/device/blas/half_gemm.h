@@ -15,9 +15,9 @@ typedef struct mmci_half_panels {
   float c[MMCI_HALF_PANEL * MMCI_HALF_PANEL];
 } mmci_half_panels;
 
-/* Multiplies by a CBLAS, which has neither, for any shape. */
-void mmci_half_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c,
-                    mmci_half_panels *panels);
+/* Multiplies by a CBLAS, which has neither, for any shape. Returns: E_INTERRUPTED. */
+mmc_status mmci_half_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c,
+                          mmci_half_panels *panels, mmci_error *error);
 
 /* Small products, which loops of our own compute, whose operands are so many bytes apart. */
 typedef struct mmci_halves {
