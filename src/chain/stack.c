@@ -31,8 +31,11 @@ static bool advance_index(int ndim, const int64_t *shape, int64_t *index) {
 static bool address_at(void *data, int64_t offset, void **out) {
   const uintptr_t start = (uintptr_t)data;
   const uintptr_t length = offset < 0 ? -(uintptr_t)offset : (uintptr_t)offset;
-  *out = data == NULL ? NULL : (void *)(start + (uintptr_t)offset);
-  return data == NULL || (offset < 0 ? length < start : length <= UINTPTR_MAX - start);
+  *out = NULL;
+  if (data == NULL) return true;
+  if (offset < 0 ? length >= start : length > UINTPTR_MAX - start) return false;
+  *out = (char *)data + offset;
+  return true;
 }
 
 bool mmc_matrix_stack(mmc_matrix *matrix, mmc_dtype dtype, int ndim, const int64_t *shape,

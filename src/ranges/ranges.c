@@ -116,7 +116,7 @@ mmc_status mmci_ranges_check(const mmci_ranges *ranges, const char *name, int64_
   if (status == MMC_OK && (__builtin_mul_overflow(side, mmci_matrix_ld(matrix), &bytes) ||
                            __builtin_mul_overflow(bytes, (int64_t)ranges->element, &bytes)))
     status = mmci_fail(&found, MMC_E_ARG, ": ld exceeds the address space");
-  if (status == MMC_OK && ranges->on_device &&
+  if (status == MMC_OK && ranges->on_device && matrix != NULL &&
       (matrix->location != MMC_DEVICE || matrix->addresses != NULL))
     status = mmci_fail(&found, MMC_E_ARG,
                        ": expected a matrix in the device's memory, of a batch with a stride");

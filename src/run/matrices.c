@@ -56,10 +56,9 @@ mmci_form mmci_factor_form(const mmc_chain *chain, int32_t i, const mmc_matrix *
 
 static void *address_of(const mmc_matrix *matrix, int64_t size, int64_t i) {
   if (matrix->addresses != NULL) return matrix->addresses[i];
-  if (matrix->data == NULL) return NULL;
   /* The strides of empty matrices may be anything. */
-  const uintptr_t offset = (uintptr_t)i * (uintptr_t)matrix->stride * (uintptr_t)size;
-  return (void *)((uintptr_t)matrix->data + offset);
+  if (matrix->data == NULL || matrix->rows == 0 || matrix->cols == 0) return matrix->data;
+  return (char *)matrix->data + i * matrix->stride * size;
 }
 
 mmc_matrix mmci_matrix_of_batch(const mmc_matrix *matrix, mmc_dtype dtype, int64_t i) {
