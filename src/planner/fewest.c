@@ -189,11 +189,35 @@ static mmc_status share_repeats(const mmc_chain *chain, const mmci_bounds *bound
   return status;
 }
 
+/* Makes the plan in which what repeats is computed once, where the limit turns down all trees. Says
+ * in *fits whether there is one. */
+static mmc_status share_within(const mmc_chain *chain, const char *solver, mmci_bounds bounds,
+                               mmci_plan *out, bool *fits, mmci_error *error) {
+  mmci_bounds wide = bounds;
+  wide.limit_bytes = MMC_NO_LIMIT;
+  *fits = false;
+  mmc_status status = mmci_plan_create_tree(chain, solver, wide, out, error);
+  if (status != MMC_OK) return status;
+  status = share_repeats(chain, &bounds, out, error);
+  *fits = status == MMC_OK && out->workspace_bytes <= bounds.limit_bytes;
+  if (!*fits) mmci_plan_destroy(out);
+  return status;
+}
+
 mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, mmci_bounds bounds,
                             mmci_plan *out, mmci_error *error) {
   mmci_plan plan;
+  const bool shares = strcmp(solver, "auto") == 0 && has_repeats(chain);
   mmc_status status = mmci_plan_create_tree(chain, solver, bounds, &plan, error);
-  if (status == MMC_OK && strcmp(solver, "auto") == 0 && has_repeats(chain)) {
+  if (status == MMC_E_MEMORY_LIMIT && shares) {
+    mmci_error other;
+    bool fits;
+    const mmc_status shared = share_within(chain, solver, bounds, out, &fits, &other);
+    if (shared == MMC_OK) return fits ? MMC_OK : status;
+    if (error != NULL) *error = other;
+    return shared;
+  }
+  if (status == MMC_OK && shares) {
     status = share_repeats(chain, &bounds, &plan, error);
     if (status != MMC_OK) mmci_plan_destroy(&plan);
   }

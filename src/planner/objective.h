@@ -20,10 +20,12 @@ typedef struct mmci_planning {
   mmci_wisdom *wisdom;
   mmci_traffic_request traffic; /* what the options say about fusion */
   uint64_t order_limit_bytes;   /* the most workspace of the order, before groups are formed */
-  mmci_precision precision;     /* the precision asked for; after order(), the precision used */
-  bool asks_memory;             /* whether the device is asked what is free in any case */
-  void *known;                  /* what the objective keeps from begin() to end() */
-  mmci_plan plan;               /* the plan, which is there after order() */
+  /* That of the order that was found, and that of one chain; 0 where memory has no limit. */
+  uint64_t order_bytes, order_chain_bytes;
+  mmci_precision precision; /* the precision asked for; after order(), the precision used */
+  bool asks_memory;         /* whether the device is asked what is free in any case */
+  void *known;              /* what the objective keeps from begin() to end() */
+  mmci_plan plan;           /* the plan, which is there after order() */
 } mmci_planning;
 
 typedef struct mmci_objective {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "plan/layout.h"
 #include "planner/objective.h"
 #include "planner/structured.h"
 #include "planner/traffic_fusion.h"
@@ -134,11 +135,27 @@ static mmc_status finish_plan(const mmci_objective *objective, mmci_planning *p,
   return status;
 }
 
+/* Notes what the order that was found takes before groups are formed. */
+static mmc_status note_order_bytes(mmci_planning *p, mmci_error *error) {
+  const int64_t chunk = p->plan.chunk;
+  p->order_bytes = p->order_chain_bytes = p->plan.workspace_bytes;
+  if (chunk <= 1) return MMC_OK;
+  mmc_status status = mmci_plan_shrink(&p->plan, 0, error);
+  p->order_chain_bytes = p->plan.workspace_bytes;
+  p->plan.chunk = chunk;
+  if (status == MMC_OK) status = mmci_plan_lay_out(&p->plan, p->plan.parallel, error);
+  if (status != MMC_OK) mmci_plan_destroy(&p->plan);
+  return status;
+}
+
 static mmc_status make_once(const mmci_objective *objective, const char *device, mmci_planning *p,
                             bool *fits, mmci_error *error) {
   p->known = NULL;
+  p->order_bytes = p->order_chain_bytes = 0;
   mmc_status status = objective->begin != NULL ? objective->begin(p, error) : MMC_OK;
   if (status == MMC_OK) status = objective->order(p, error);
+  if (status == MMC_OK && p->options->memory_limit_bytes != MMC_NO_LIMIT)
+    status = note_order_bytes(p, error);
   if (status == MMC_OK) {
     p->plan.device = device;
     p->plan.precision = mmci_precision_name(p->precision);
@@ -176,11 +193,12 @@ static mmc_status make_wider(const mmci_objective *objective, const char *device
 
 /* Makes the plan within the limit on its memory. The order is held to it first, as if all results
  * were kept in memory. Where none fits, groups may keep them elsewhere, and orders that need more
- * are tried: the best of all, and where that is of no use those of a quarter more, of a quarter
- * more than that, and so on. */
+ * are tried: the best of all, and where that is of no use the next best ones, each of which needs
+ * less than the one before, with fewer and fewer chains at a time, and then one. So what a plan
+ * says that it needs is enough for it. */
 static mmc_status make_within(const mmci_objective *objective, const char *device, mmci_planning *p,
                               mmci_error *error) {
-  enum { STEPS = 32, MOST_FACTORS = 64, LEAST_STEP = 64 }; /* the search is slow in longer chains */
+  enum { STEPS = 64, MOST_FACTORS = 64 }; /* the search is slow in longer chains */
   const uint64_t limit_bytes = p->options->memory_limit_bytes;
   const mmci_precision precision = p->precision;
   p->order_limit_bytes = limit_bytes;
@@ -189,12 +207,13 @@ static mmc_status make_within(const mmci_objective *objective, const char *devic
   mmci_error wider;
   p->precision = precision;
   mmc_status tried = make_wider(objective, device, p, MMC_NO_LIMIT, &wider);
-  uint64_t order_limit_bytes = limit_bytes;
-  for (int s = 0; s < STEPS && tried == MMC_E_MEMORY_LIMIT; s++) {
+  for (int s = 0; s < STEPS && tried == MMC_E_MEMORY_LIMIT && p->order_bytes > 0; s++) {
     if (p->chain->n > MOST_FACTORS) break;
-    order_limit_bytes = mmci_bytes_add(order_limit_bytes, order_limit_bytes / 4 + LEAST_STEP);
+    const uint64_t more_bytes = p->order_bytes - p->order_chain_bytes; /* of all chains but one */
     p->precision = precision;
-    tried = make_wider(objective, device, p, order_limit_bytes, &wider);
+    tried = make_wider(objective, device, p,
+                       more_bytes > 0 ? p->order_chain_bytes + more_bytes / 4 : p->order_bytes - 1,
+                       &wider);
   }
   if (tried == MMC_OK || tried == MMC_E_MEMORY_LIMIT) return tried; /* error says what is missing */
   if (error != NULL) *error = wider;

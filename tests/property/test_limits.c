@@ -17,7 +17,7 @@
 #include "../random.h"
 #include "mmchain.h"
 
-enum { CHAINS = 2000, LONG_CHAINS = 20000, MOST_FACTORS = 9, TEXT_SIZE = 256 };
+enum { CHAINS = 10000, LONG_CHAINS = 100000, MOST_FACTORS = 9, TEXT_SIZE = 256 };
 
 /* A chain of random dims, or a power, of one matrix or of a batch. */
 static void random_chain(uint64_t *random, char text[TEXT_SIZE]) {
