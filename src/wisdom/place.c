@@ -47,7 +47,8 @@ mmc_status mmci_place_find(const char *path, mmci_place *out, mmci_error *error)
   mmci_place place = {.usual = path == NULL, .no = "the path given is empty"};
   place.path = place.usual ? usual_path() : absolute(path);
   if (place.path == NULL) return mmci_fail_nomem(error, PATH_MAX);
-  if (place.usual) place.no = "expected MMCHAIN_WISDOM, XDG_CACHE_HOME or HOME to be set";
+  if (place.usual)
+    place.no = "expected MMCHAIN_WISDOM to be set, or XDG_CACHE_HOME or HOME to an absolute path";
   *out = place;
   return MMC_OK;
 }
@@ -82,6 +83,14 @@ mmc_status mmci_place_prepare(const char *path, mmci_error *error) {
                            mmci_path_text(part, shown), strerror(code));
     }
     *slash = '/';
+  }
+  /* Of a file that can neither be made nor read, SQLite tells the latter. */
+  if (status == MMC_OK && access(path, F_OK) != 0 && errno == ENOENT) {
+    char shown[MMCI_PATH_TEXT_SIZE];
+    strrchr(part, '/')[1] = '\0';
+    if (access(part, W_OK | X_OK) != 0)
+      status = mmci_fail(error, MMC_E_IO, "%s: cannot make the file: %s",
+                         mmci_path_text(path, shown), strerror(errno));
   }
   free(part);
   return status;

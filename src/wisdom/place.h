@@ -17,7 +17,8 @@ mmc_status mmci_place_find(const char *path, mmci_place *out, mmci_error *error)
  * cannot tell. */
 mmc_status mmci_place_look(const char *path, bool *there, mmci_error *error);
 
-/* Makes the directories above path that are missing. Returns: E_IO. */
+/* Makes the directories above path that are missing. Returns: E_IO, also where a file cannot be
+ * made there. */
 mmc_status mmci_place_prepare(const char *path, mmci_error *error);
 
 /* Locks the directory of path, so that one process at a time sets files aside there. Returns a

@@ -620,9 +620,13 @@ static void the_environment_says_where(void **state) {
   unsetenv("XDG_CACHE_HOME");
   expect_path(NULL, "/home/u/.cache/mmchain/wisdom.db");
   setenv("HOME", "", 1);
-  expect_no_store("no wisdom store: expected MMCHAIN_WISDOM, XDG_CACHE_HOME or HOME to be set");
+  expect_no_store(
+      "no wisdom store: expected MMCHAIN_WISDOM to be set, or XDG_CACHE_HOME or HOME to an "
+      "absolute path");
   unsetenv("HOME");
-  expect_no_store("no wisdom store: expected MMCHAIN_WISDOM, XDG_CACHE_HOME or HOME to be set");
+  expect_no_store(
+      "no wisdom store: expected MMCHAIN_WISDOM to be set, or XDG_CACHE_HOME or HOME to an "
+      "absolute path");
   char here[512], expected[600];
   assert_non_null(getcwd(here, sizeof here));
   snprintf(expected, sizeof expected, "%s/:memory:", here);

@@ -591,6 +591,27 @@ static void read_only_stores_are_read(void **state) {
   assert_int_equal(chmod(f->directory, 0777), 0);
 }
 
+/* 0, or the number of what went wrong, where no store can be made. */
+static int check_not_made(fixture *f) {
+  mmci_wisdom *wisdom = NULL;
+  if (mmci_wisdom_create(f->path, &wisdom, NULL) != MMC_OK) return 1;
+  if (count_records(wisdom) != 0) return 2;
+  if (put_product(f, wisdom, 1) != MMC_E_IO) return 3;
+  if (strstr(f->error.text, ": cannot make the file: Permission denied") == NULL) {
+    fprintf(stderr, "got '%s'\n", f->error.text);
+    return 4;
+  }
+  mmci_wisdom_destroy(wisdom);
+  return 0;
+}
+
+static void a_store_that_cannot_be_made(void **state) {
+  fixture *f = *state;
+  assert_int_equal(chmod(f->directory, 0555), 0);
+  without_rights(f, check_not_made);
+  assert_int_equal(chmod(f->directory, 0777), 0);
+}
+
 static int check_log_in_the_way(fixture *f) {
   mmci_wisdom *wisdom = NULL;
   int64_t count = 0;
@@ -687,6 +708,7 @@ int main(void) {
       TEST(what_is_no_file_is_refused),
       TEST(a_link_leads_to_the_store),
       TEST(read_only_stores_are_read),
+      TEST(a_store_that_cannot_be_made),
       TEST(a_log_that_cannot_be_read_is_no_loss),
       TEST(what_may_not_be_touched_is_told),
   };
