@@ -205,7 +205,7 @@ static int64_t lay_out(const mmcp_view *view, int64_t element, int *order, int64
   int64_t bytes = element;
   for (int o = 0; o < ndim; o++) {
     const int d = order[o];
-    const bool repeats = o > 1 && mmcp_view_stride(view, d) == 0;
+    const bool repeats = o > 1 && mmcp_view_stride(view, d) == 0 && view->shape[d] > 0;
     to[d] = repeats ? 0 : bytes;
     if (!repeats && __builtin_mul_overflow(bytes, view->shape[d], &bytes)) return -1;
   }

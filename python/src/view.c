@@ -498,7 +498,9 @@ bool mmcp_view_matrix(const mmcp_view *view, bool has_row, bool has_column, mmc_
       .cols = cols,
       .location = view->device == MMCP_HOST ? MMC_HOST : MMC_DEVICE,
   };
-  if (rows == 0 || cols == 0) return true;
+  /* The strides of arrays without elements may be anything. */
+  for (int d = 0; d < view->ndim; d++)
+    if (view->shape[d] == 0) return true;
   if (is_ld(rows, col_stride, cols, row_stride, element)) {
     out->layout = MMC_ROW_MAJOR;
     out->ld = rows > 1 ? row_stride / element : 0;

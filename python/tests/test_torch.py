@@ -345,3 +345,14 @@ def test_what_pytorch_does_not_multiply_on_the_cpu(rng, counted):
     with torch.autocast("cpu", dtype=torch.bfloat16):  # a plan says itself what dtype its products have
         assert plan.execute(single).dtype == torch.float32
     assert counted == []
+
+
+def test_without_elements_and_strides():
+    """NumPy gives arrays without elements strides of 0, which tensors of them keep."""
+    empty = torch.empty_strided((0, 6, 6), (0, 0, 0), dtype=torch.float64)
+    b = torch.ones(6, 5, dtype=torch.float64)
+    assert mmchain.multi_dot([empty, b]).shape == (0, 6, 5)
+    assert mmchain.multi_dot([empty, empty, b], precision="reproducible").shape == (0, 6, 5)
+    assert mmchain.plan([empty, empty]).execute([empty, empty]).shape == (0, 6, 6)
+    assert mmchain.scan(empty).shape == (0, 6, 6)
+    assert mmchain.recurrence(empty, b).shape == (0, 6, 5)
