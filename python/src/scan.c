@@ -133,8 +133,10 @@ static int read_operand(call *c, int i, mmc_matrix *matrix, int64_t *step) {
       memcmp(view->shape, c->views[FACTORS].shape, (size_t)stacks * sizeof *view->shape) != 0)
     return 0;
   if (!mmcp_view_matrix(view, true, true, matrix)) return 0;
+  bool has_elements = true; /* without, strides may be anything */
+  for (int d = 0; d < view->ndim; d++) has_elements = has_elements && view->shape[d] > 0;
   for (int d = 0; d < stacks + (step != NULL); d++) {
-    const int64_t bytes = mmcp_view_stride(view, d);
+    const int64_t bytes = has_elements || i == OUT ? mmcp_view_stride(view, d) : 0;
     if (view->shape[d] > 1 && bytes % element != 0) return 0;
     strides[d] = bytes / element;
   }

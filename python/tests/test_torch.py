@@ -356,3 +356,6 @@ def test_without_elements_and_strides():
     assert mmchain.plan([empty, empty]).execute([empty, empty]).shape == (0, 6, 6)
     assert mmchain.scan(empty).shape == (0, 6, 6)
     assert mmchain.recurrence(empty, b).shape == (0, 6, 5)
+    turned = torch.ones(3, 2, 4, 6, 6, dtype=torch.float64).transpose(0, 1)
+    assert mmchain.scan(turned[:, :, :0]).shape == (2, 3, 0, 6, 6)
+    assert mmchain.recurrence(turned, turned[:, :, 0, :, :0]).shape == (2, 3, 4, 6, 0)
