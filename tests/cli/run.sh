@@ -45,10 +45,10 @@ verdict() { # verdict NAME WHAT-IS-WRONG
   fi
 }
 
-# Replaces what differs from run to run.
+# mask FILE...: replaces what differs from run to run.
 mask() {
   sed -i -E -e 's/("(seconds|residual)": )[0-9][-+.0-9e]*/\10/g' -e 's/^(seconds +)[0-9.]+$/\1#/' \
-    -e 's/(relative residual:? |backward error of solves: )[-+.0-9e]+/\1#/' "$1"
+    -e 's/(relative residual:? |backward error of solves: )[-+.0-9e]+/\1#/' "$@"
 }
 
 # compare NAME FILE STREAM: prints what is wrong.
@@ -64,18 +64,20 @@ compare() {
 }
 
 check() {
-  local name=$1 status=$2 got wrong=
+  local name=$1 status=$2 got wrong='' stream lines
   shift 2
   run "$@" <"$input" >"said/$name.stdout" 2>"said/$name.stderr"
   got=$?
   input=/dev/null
   [ $got = "$status" ] || wrong="exit status $got, expected $status; "
   for stream in stdout stderr; do
-    mask "said/$name.$stream"
-    wrong+=$(compare "$name" "said/$name.$stream" $stream)
+    [ ! -s "said/$name.$stream" ] || mask "said/$name.$stream"
+    [ ! -s "said/$name.$stream" ] && [ ! -e "$expected/$name.$stream" ] ||
+      wrong+=$(compare "$name" "said/$name.$stream" $stream)
   done
   # Bad usage and failed work are told in one line.
-  if [ "$status" != 0 ] && [ "$(wc -l <"said/$name.stderr")" != 1 ]; then
+  mapfile -t lines <"said/$name.stderr"
+  if [ "$status" != 0 ] && [ ${#lines[@]} != 1 ]; then
     wrong+="expected one line on standard error"
   fi
   verdict "$name" "$wrong"
