@@ -513,7 +513,7 @@ static void test_rings() {
   expect(!plan_rings(&LIMITS, t, 4, &none), "cards before Hopper have none", t, RINGS);
 }
 
-/* Draws a side that sides.cu, lanes.cu or strips.cu has a kernel for. */
+/* Draws a side that a kernel of sides.h takes. */
 static int64_t random_side(mmc_dtype dtype) {
   int count = 0;
   mmci_sides_size size = {};
@@ -554,6 +554,12 @@ static void test_sides(mmc_dtype dtype) {
     }
 }
 
+static mmci_sides_way way_of(const mmci_sides &sides) {
+  mmci_sides_size size = {};
+  (void)mmci_sides_size_of(sides.dtype, sides.size, &size);
+  return size.way;
+}
+
 static void test_no_sides() {
   for (int k = 0; k < 10; k++) {
     const int64_t dims[] = {k == 7 ? 16 : 24, 24, 24, 24};
@@ -581,6 +587,14 @@ static void test_no_sides() {
   begin_squares(44, 3, 9, MMC_BF16);
   t.group.precision = MMCI_REPRODUCIBLE;
   expect(!plan.make(t, SIDES), "sums of 16 bits have another order", t, SIDES);
+  begin_squares(44, 3, 9, MMC_F64);
+  expect(plan.make(t, SIDES) && way_of(plan.sides) == MMCI_BY_STRIP, "tensor cores", t, SIDES);
+  t.group.precision = MMCI_REPRODUCIBLE;
+  expect(plan.make(t, SIDES) && way_of(plan.sides) == MMCI_BY_SIDE, "sums in the order of k", t,
+         SIDES);
+  begin_squares(70, 3, 9, MMC_F64);
+  t.group.precision = MMCI_REPRODUCIBLE;
+  expect(!plan.make(t, SIDES), "sums of tensor cores have another order", t, SIDES);
   begin_squares(7, 3, 9);
   t.forms[1].stride += 4;
   expect(!plan.make(t, SIDES), "small squares lie one behind the other", t, SIDES);

@@ -335,26 +335,46 @@ static mmci_model_counts by_lane_counts(const mmci_group_limits *limits, const m
   return out;
 }
 
-/* A product of strips.cu takes what a lane reads of a factor, and what a warp multiplies; beside it
+/* What a warp of strips.cu or strips_double.cu does in a product: reads of a factor by a lane,
+ * tiles that are multiplied, and tiles across. */
+typedef struct strip_work {
+  double reads, products, across;
+} strip_work;
+
+static strip_work half_strip_work(const mmci_sides_size *size) {
+  enum { TILE = 16, HALF = 8 };
+  const int side = size->side, rest = side % TILE, whole = (side + HALF - 1) / TILE;
+  const double groups = whole, half = rest >= 1 && rest <= HALF, strips = size->height;
+  return (strip_work){.reads = (2 * groups + half) * (groups * (side % 2 == 0 ? 2 : 4) + 2 * half),
+                      .products = strips * (2 * groups + half) * (groups + half / 2),
+                      .across = strips * (2 * groups + half)};
+}
+
+/* Where rows begin in few banks, two lanes wait for one. */
+static strip_work double_strip_work(const mmci_sides_size *size) {
+  enum { TILE = 8 };
+  const int side = size->side, tiles = (side - 1) / TILE + 1;
+  const bool wait = side % 2 == 1 || side % TILE == TILE / 2;
+  const double square = (double)tiles * tiles;
+  return (strip_work){.reads = square * (wait ? 4 : 2), .products = square, .across = tiles};
+}
+
+/* A product by strips takes what a lane reads of a factor, and what a warp multiplies; beside it
  * stands what it has of a chain's first factor and result, and what is loaded and stored. Some
  * multiprocessors have a unit more than others. */
 static mmci_model_counts by_strip_counts(const mmci_group_limits *limits, const mmci_group *chain,
                                          const mmci_sides_size *size) {
-  enum { TILE = 16, HALF = 8 };
-  const int side = size->side, rest = side % TILE, whole = (side + HALF - 1) / TILE;
-  const double groups = whole, half = rest >= 1 && rest <= HALF, strips = size->height,
-               area = (double)side * side, chains = size->chains,
-               bytes = (double)mmci_cuda_element_bytes(chain->dtype),
-               reads = (2 * groups + half) * (groups * (side % 2 == 0 ? 2 : 4) + 2 * half),
-               products = strips * (2 * groups + half) * (groups + half / 2),
-               batch = (double)chain->batch, all = ceil(batch / chains),
+  const strip_work work = chain->dtype == MMC_F64 ? double_strip_work(size) : half_strip_work(size);
+  const double area = (double)size->side * size->side, chains = size->chains,
+               bytes = (double)mmci_cuda_element_bytes(chain->dtype), batch = (double)chain->batch,
+               all = ceil(batch / chains),
                most = fmin(ceil(all / limits->multiprocessors) * chains, batch),
                warps = size->lanes / (double)WARP * most * limits->multiprocessors / batch;
-  mmci_model_counts out = {.delay = {1, chain->count, chain->count * reads, chain->count * products,
-                                     strips * (2 * groups + half),
-                                     (chain->n + 1) * fmin(chains, batch) * area * bytes / 1000},
-                           .at_once = chains * size->units * limits->multiprocessors,
-                           .bytes = chain_bytes(chain)};
+  mmci_model_counts out = {
+      .delay = {1, chain->count, chain->count * work.reads, chain->count * work.products,
+                work.across, (chain->n + 1) * fmin(chains, batch) * area * bytes / 1000},
+      .at_once = chains * size->units * limits->multiprocessors,
+      .bytes = chain_bytes(chain)};
   for (int i = 0; i < 6; i++) out.busy[i] = out.delay[i] * warps;
   return out;
 }

@@ -255,13 +255,13 @@ static mmci_sides_way way_of(const mmci_sides *sides) {
   return size.way;
 }
 
-/* Says whether sides.cu, lanes.cu or strips.cu takes the chain, and another kernel what is at
+/* Says whether one of the kernels of sides.h takes the chain, and another kernel what is at
  * addresses that they do not take: of few larger factors of f32 that is tiles.cu at least. */
 static bool plan_sides(const mmci_group *chain, mmci_group_kernel *kernel) {
   const mmci_group_limits limits = kernel->limits;
   if (!mmci_sides_plan(&limits, chain, &kernel->sides)) return false;
   const mmci_sides_way way = way_of(&kernel->sides);
-  if (way == MMCI_BY_STRIP) return plan_tensor(chain, kernel);
+  if (way == MMCI_BY_STRIP && chain->dtype != MMC_F64) return plan_tensor(chain, kernel);
   const bool by_tiles =
       chain->dtype == MMC_F32 && way == MMCI_BY_SIDE && chain->n <= MMCI_TILES_FACTORS;
   return by_tiles || mmci_general_plan(&limits, chain, &kernel->general);

@@ -14,8 +14,8 @@
  *          single.cu)
  * squares takes f32 squares of a few sizes from left to right, for large batches (squares.cu)
  * sides  takes squares of sides that kernels were compiled for, without gaps, from left to right,
- *        in batches, on Hopper: f32, f64 and c64 by sides.cu, f16 and bf16 by strips.cu, and small
- *        ones of any dtype by lanes.cu (sides.h, sides.c)
+ *        in batches, on Hopper: f32, f64 and c64 by sides.cu, f64 by strips_double.cu, too, f16 and
+ *        bf16 by strips.cu, and small ones of any dtype by lanes.cu (sides.h, sides.c)
  * spines takes one chain of any length, or few, their products on the whole device (spines.c,
  *          spines.cu) */
 #ifndef MMCI_CUDA_GROUP_GROUP_H
@@ -386,9 +386,9 @@ typedef struct mmci_sides {
 
 enum { MMCI_LANES_SLOTS = 3 /* for factors that a warp of lanes.cu has on their way */ };
 
-/* What takes a size: sides.cu, lanes.cu, whose units are warps, or strips.cu, whose height is the
- * number of strips that a warp has. */
-typedef enum mmci_sides_way { MMCI_BY_SIDE, MMCI_BY_LANE, MMCI_BY_STRIP } mmci_sides_way;
+/* What takes a size: lanes.cu, whose units are warps, sides.cu, or strips.cu and strips_double.cu,
+ * whose height is the number of strips that a warp has. */
+typedef enum mmci_sides_way { MMCI_BY_LANE, MMCI_BY_SIDE, MMCI_BY_STRIP } mmci_sides_way;
 
 /* Says what sides.h has about size number i of a dtype; false where there is no such size. */
 typedef struct mmci_sides_size {
@@ -413,6 +413,9 @@ mmc_status mmci_lanes_launch(cudaStream_t stream, const mmci_group_limits *limit
 mmc_status mmci_strips_prepare(mmc_dtype dtype, int number, mmci_error *error);
 mmc_status mmci_strips_launch(cudaStream_t stream, const mmci_group_limits *limits, mmc_dtype dtype,
                               int number, const mmci_squares *squares, mmci_error *error);
+mmc_status mmci_strips_double_prepare(int number, mmci_error *error);
+mmc_status mmci_strips_double_launch(cudaStream_t stream, const mmci_group_limits *limits,
+                                     int number, const mmci_squares *squares, mmci_error *error);
 
 /* ---- spines -----------------------------------------------------------------------------------
  */

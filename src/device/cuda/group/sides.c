@@ -1,4 +1,4 @@
-/* sides.c: lays chains out for sides.cu, lanes.cu and strips.cu. */
+/* sides.c: lays chains out for sides.cu, lanes.cu, strips.cu and strips_double.cu. */
 #include "device/cuda/group/sides.h"
 
 #include <stdint.h>
@@ -27,6 +27,17 @@ enum { VECTOR_BYTES = 16, WARP = 32 };
                      : 8,                                 \
    MMCI_BY_STRIP,                                         \
    0},
+#define BY_STRIP_F64(side, slots, units)           \
+  {side,                                           \
+   1,                                              \
+   side,                                           \
+   1,                                              \
+   ((side) % 2 + 1) * WARP * (((side) + 15) / 16), \
+   slots,                                          \
+   units,                                          \
+   (side) % 2 + 1,                                 \
+   MMCI_BY_STRIP,                                  \
+   0},
 #define CHAINS(side, lanes, word) ((side) % 2 == 1 ? (word) : (lanes) < WARP ? 2 : 1)
 #define SIZE(word, side, height, width, piece, down, lanes, slots, units, terms, ahead) \
   {side, height, width, piece, lanes, slots, units, CHAINS(side, lanes, word), MMCI_BY_SIDE, 0},
@@ -40,59 +51,71 @@ static const mmci_sides_size LANES_F32[] = {MMCI_ROWS(MMCI_LANES_F32, BY_LANE)},
                              SIDES_F32[] = {MMCI_ROWS(MMCI_SIDES_F32, SIZE_F32)},
                              SIDES_F64[] = {MMCI_ROWS(MMCI_SIDES_F64, SIZE_64)},
                              SIDES_C64[] = {MMCI_ROWS(MMCI_SIDES_C64, SIZE_64)},
+                             STRIPS_F64[] = {MMCI_ROWS(MMCI_STRIPS_F64, BY_STRIP_F64)},
                              STRIPS_HALF[] = {MMCI_ROWS(MMCI_STRIPS_HALF, BY_STRIP)};
 
-/* What a dtype has: kernels by lane, then others of one way. */
+/* What a dtype has: kernels by lane, by side and by strip, which are numbered in this order. */
+enum { WAYS = MMCI_BY_STRIP + 1 };
 typedef struct sizes {
-  const mmci_sides_size *lanes, *others;
-  int lanes_count, others_count;
+  const mmci_sides_size *of[WAYS];
+  int count[WAYS];
 } sizes;
 
 #define COUNT(x) ((int)(sizeof(x) / sizeof *(x)))
-#define LANES_ONLY(x) \
-  { .lanes = x, .lanes_count = COUNT(x) }
-#define LANES_AND(x, y) \
-  { x, y, COUNT(x), COUNT(y) }
 static const sizes SIZES[] = {
-    [MMC_F32] = LANES_AND(LANES_F32, SIDES_F32),    [MMC_F64] = LANES_AND(LANES_F64, SIDES_F64),
-    [MMC_C64] = LANES_AND(LANES_C64, SIDES_C64),    [MMC_C128] = LANES_ONLY(LANES_C128),
-    [MMC_F16] = LANES_AND(LANES_HALF, STRIPS_HALF), [MMC_BF16] = LANES_AND(LANES_HALF, STRIPS_HALF),
+    [MMC_F32] = {{LANES_F32, SIDES_F32, NULL}, {COUNT(LANES_F32), COUNT(SIDES_F32), 0}},
+    [MMC_F64] = {{LANES_F64, SIDES_F64, STRIPS_F64},
+                 {COUNT(LANES_F64), COUNT(SIDES_F64), COUNT(STRIPS_F64)}},
+    [MMC_C64] = {{LANES_C64, SIDES_C64, NULL}, {COUNT(LANES_C64), COUNT(SIDES_C64), 0}},
+    [MMC_C128] = {{LANES_C128, NULL, NULL}, {COUNT(LANES_C128), 0, 0}},
+    [MMC_F16] = {{LANES_HALF, NULL, STRIPS_HALF}, {COUNT(LANES_HALF), 0, COUNT(STRIPS_HALF)}},
+    [MMC_BF16] = {{LANES_HALF, NULL, STRIPS_HALF}, {COUNT(LANES_HALF), 0, COUNT(STRIPS_HALF)}},
 };
 
 bool mmci_sides_size_of(mmc_dtype dtype, int i, mmci_sides_size *out) {
-  if ((unsigned)dtype >= sizeof SIZES / sizeof *SIZES || i < 0) return false;
+  if ((unsigned)dtype >= COUNT(SIZES) || i < 0) return false;
   const sizes *all = &SIZES[dtype];
-  if (i >= all->lanes_count + all->others_count) return false;
-  const bool by_lane = i < all->lanes_count;
-  const int number = by_lane ? i : i - all->lanes_count;
-  *out = by_lane ? all->lanes[number] : all->others[number];
-  out->number = number;
+  int way = 0;
+  while (way < WAYS && i >= all->count[way]) i -= all->count[way++];
+  if (way == WAYS) return false;
+  *out = all->of[way][i];
+  out->number = i;
   return true;
 }
 
-/* Returns the first of so many that has the side, or count. */
-static int find_side(const mmci_sides_size *sizes, int count, int64_t side) {
-  int i = 0;
-  while (i < count && sizes[i].side != side) i++;
-  return i;
+/* Returns the number of the size of a side that a way has, or -1. Where it has two, the second one
+ * is for batches that leave half of the units without a chain: a chain takes less time by it, many
+ * chains more. */
+static int find_side(const mmci_group_limits *limits, const mmci_group *chain, int way,
+                     int64_t side) {
+  const sizes *all = &SIZES[chain->dtype];
+  const int count = all->count[way];
+  const mmci_sides_size *of = all->of[way];
+  int i = 0, before = 0;
+  for (int w = 0; w < way; w++) before += all->count[w];
+  while (i < count && of[i].side != side) i++;
+  if (i == count) return -1;
+  if (i + 1 < count && of[i + 1].side == side) {
+    const int64_t units = (int64_t)of[i + 1].units * limits->multiprocessors;
+    if (2 * chain->batch <= units * of[i + 1].chains) i++;
+  }
+  return before + i;
 }
 
-/* Finds the size of a side. Where it has two, the second one is for batches that leave half of the
- * units without a chain: a chain takes less time by it, many chains more. */
+/* Reproducible sums of 16 bits are of 16 products at a time, and of doubles of one at a time, from
+ * the first k to the last; tensor cores are given columns in another order. */
+static bool has_way(const mmci_group *chain, int way) {
+  return way != MMCI_BY_STRIP || !mmci_precision_is_reproducible(chain->precision);
+}
+
+/* Finds the size of a side, or -1; tensor cores are the fastest way. */
 static int find_size(const mmci_group_limits *limits, const mmci_group *chain, int64_t side,
                      mmci_sides_size *out) {
-  if ((unsigned)chain->dtype >= sizeof SIZES / sizeof *SIZES) return -1;
-  const sizes *all = &SIZES[chain->dtype];
-  int i = find_side(all->lanes, all->lanes_count, side);
-  if (i == all->lanes_count) {
-    int other = find_side(all->others, all->others_count, side);
-    if (other + 1 < all->others_count) {
-      const mmci_sides_size *few = &all->others[other + 1];
-      const int64_t units = (int64_t)few->units * limits->multiprocessors;
-      if (few->side == side && 2 * chain->batch <= units * few->chains) other++;
-    }
-    i += other;
-  }
+  static const int ORDER[WAYS] = {MMCI_BY_LANE, MMCI_BY_STRIP, MMCI_BY_SIDE};
+  int i = -1;
+  if ((unsigned)chain->dtype >= COUNT(SIZES)) return -1;
+  for (int o = 0; o < WAYS && i < 0; o++)
+    if (has_way(chain, ORDER[o])) i = find_side(limits, chain, ORDER[o], side);
   return mmci_sides_size_of(chain->dtype, i, out) ? i : -1;
 }
 
@@ -119,10 +142,7 @@ bool mmci_sides_plan(const mmci_group_limits *limits, const mmci_group *chain, m
   const int64_t side = limits->hopper ? mmci_squares_side(chain) : 0;
   mmci_sides_size size;
   const int number = side > 0 ? find_size(limits, chain, side, &size) : -1;
-  const bool is_half = mmc_dtype_size(chain->dtype) == 2;
   if (number < 0 || !has_word_strides(chain, &size)) return false;
-  /* Reproducible sums of 16 bits are of 16 products at a time, from the first k to the last. */
-  if (is_half && mmci_precision_is_reproducible(chain->precision)) return false;
   out->dtype = chain->dtype;
   out->size = (uint8_t)number;
   mmci_squares_fill(chain, &out->squares);

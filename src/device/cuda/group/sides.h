@@ -1,4 +1,5 @@
-/* sides.h: the sides of the squares that sides.cu, lanes.cu and strips.cu multiply, and how.
+/* sides.h: the sides of the squares that sides.cu, lanes.cu, strips.cu and strips_double.cu
+ * multiply, and how.
  *
  * SIDE(side, height, width, piece, down, lanes, slots, units, terms, ahead): a chain has so many
  * lanes, of which so many are below each other. A lane has height rows and width columns of a
@@ -15,6 +16,9 @@
  * STRIPS(side, strips, slots, units): a warp has so many strips of 16 rows of a chain's product,
  * and a chain as many warps as that takes; a unit, one chain, or two or eight whose matrices begin
  * at no whole word alone, has slots for factors; a block has so many units at most.
+ *
+ * In f64 a warp has one such strip, and the row is STRIPS(side, slots, units); a unit is one chain,
+ * or two of an odd side.
  *
  * Where a side has two rows, the second one is for few chains (sides.c).
  *
@@ -366,5 +370,61 @@
   MORE(62, 2, 2, 4)                    \
   STRIPS(63, 2, 3, 1)                  \
   MORE(64, 2, 3, 8)
+
+#define MMCI_STRIPS_F64(STRIPS, MORE) \
+  MORE(19, 3, 4)                      \
+  MORE(20, 3, 8)                      \
+  STRIPS(21, 3, 4)                    \
+  MORE(22, 3, 8)                      \
+  MORE(23, 3, 4)                      \
+  STRIPS(24, 3, 8)                    \
+  MORE(25, 3, 4)                      \
+  MORE(26, 3, 8)                      \
+  MORE(27, 3, 4)                      \
+  MORE(28, 3, 8)                      \
+  MORE(29, 3, 4)                      \
+  MORE(30, 3, 8)                      \
+  STRIPS(31, 3, 4)                    \
+  MORE(32, 3, 8)                      \
+  MORE(33, 3, 2)                      \
+  MORE(34, 3, 4)                      \
+  MORE(35, 3, 2)                      \
+  MORE(36, 3, 4)                      \
+  MORE(37, 3, 2)                      \
+  MORE(38, 3, 4)                      \
+  MORE(39, 3, 2)                      \
+  STRIPS(40, 3, 4)                    \
+  MORE(41, 3, 2)                      \
+  MORE(42, 3, 4)                      \
+  MORE(43, 3, 2)                      \
+  STRIPS(44, 3, 4)                    \
+  MORE(45, 3, 2)                      \
+  MORE(46, 3, 4)                      \
+  MORE(47, 3, 2)                      \
+  MORE(48, 3, 4)                      \
+  MORE(49, 3, 1)                      \
+  STRIPS(50, 3, 2)                    \
+  MORE(51, 3, 1)                      \
+  MORE(52, 3, 2)                      \
+  MORE(53, 3, 1)                      \
+  MORE(54, 3, 2)                      \
+  MORE(55, 3, 1)                      \
+  MORE(56, 3, 2)                      \
+  MORE(57, 3, 1)                      \
+  MORE(58, 3, 2)                      \
+  MORE(59, 3, 1)                      \
+  MORE(60, 3, 2)                      \
+  MORE(61, 3, 1)                      \
+  MORE(62, 3, 2)                      \
+  STRIPS(63, 3, 1)                    \
+  STRIPS(64, 3, 2)                    \
+  MORE(66, 3, 2)                      \
+  MORE(68, 3, 2)                      \
+  STRIPS(70, 2, 2)                    \
+  STRIPS(72, 2, 2)                    \
+  MORE(74, 2, 2)                      \
+  MORE(76, 2, 2)                      \
+  MORE(78, 2, 2)                      \
+  MORE(84, 3, 1)
 
 #endif

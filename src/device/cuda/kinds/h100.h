@@ -1,7 +1,7 @@
 /* h100.h: constants of model.h for the H100, in microseconds, fitted to 4998 chains on one machine
  * (CUDA 13.0, cuBLAS 13.1). Those of general.cu, packs.cu, tensor.cu, tiles.cu, rings.cu, sides.cu,
- * lanes.cu and squares.cu are the H200's, whose multiprocessors are the same, by this memory's
- * bandwidth. */
+ * lanes.cu, the kernels by strip and squares.cu are the H200's, whose multiprocessors are the same,
+ * by this memory's bandwidth. */
 #ifndef MMCI_CUDA_KIND_H100_H
 #define MMCI_CUDA_KIND_H100_H
 
@@ -94,6 +94,15 @@ static const mmci_cuda_model
                              },
                          [MMC_F64] =
                              {
+                                 .by_strip = {.error = 0.3,
+                                              .bytes = 2.49e+06,
+                                              .launch = 1,
+                                              .more_waves = 1.287,
+                                              .delay = {0.2193, 0.2096, 0.0002117, 0.02645, 0.1566,
+                                                        0.006367},
+                                              .busy = {0.01138, 0.005902, 0.0004863, 3.529e-06,
+                                                       0.01701, 0.0006161}},
+
                                  .by_lane = {.error = 0.3,
                                              .bytes = 2.93e+06,
                                              .launch = 1,
