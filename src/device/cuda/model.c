@@ -350,11 +350,12 @@ static strip_work half_strip_work(const mmci_sides_size *size) {
                       .across = strips * (2 * groups + half)};
 }
 
-/* Where rows begin in few banks, two lanes wait for one. */
-static strip_work double_strip_work(const mmci_sides_size *size) {
+/* Where rows of f64 begin in few banks, two lanes wait for one. */
+static strip_work double_strip_work(mmc_dtype dtype, const mmci_sides_size *size) {
   enum { TILE = 8 };
-  const int side = size->side, tiles = (side - 1) / TILE + 1;
-  const bool wait = side % 2 == 1 || side % TILE == TILE / 2;
+  const int side = size->side, parts = mmci_dtype_is_complex(dtype) ? 2 : 1,
+            tiles = (parts * side - 1) / TILE + 1;
+  const bool wait = parts == 1 && (side % 2 == 1 || side % TILE == TILE / 2);
   const double square = (double)tiles * tiles;
   return (strip_work){.reads = square * (wait ? 4 : 2), .products = square, .across = tiles};
 }
@@ -364,7 +365,8 @@ static strip_work double_strip_work(const mmci_sides_size *size) {
  * multiprocessors have a unit more than others. */
 static mmci_model_counts by_strip_counts(const mmci_group_limits *limits, const mmci_group *chain,
                                          const mmci_sides_size *size) {
-  const strip_work work = chain->dtype == MMC_F64 ? double_strip_work(size) : half_strip_work(size);
+  const strip_work work = mmc_dtype_size(chain->dtype) == 2 ? half_strip_work(size)
+                                                            : double_strip_work(chain->dtype, size);
   const double area = (double)size->side * size->side, chains = size->chains,
                bytes = (double)mmci_cuda_element_bytes(chain->dtype), batch = (double)chain->batch,
                all = ceil(batch / chains),

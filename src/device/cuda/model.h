@@ -62,7 +62,7 @@ typedef struct mmci_model_dtype {
   mmci_model_general rings;                  /* f32 */
   mmci_model_general sides;                  /* groups by sides.cu, f32, f64 and c64 */
   mmci_model_general by_lane;                /* groups by lanes.cu */
-  mmci_model_general by_strip; /* groups by strips.cu and strips_double.cu: f16, bf16, f64 */
+  mmci_model_general by_strip; /* groups by strips.cu and strips_double.cu: all but f32 and c64 */
   mmci_model_squares squares;  /* f32 */
   double single[5];            /* f32 and f64: launch, round, step, row, load */
   /* For f32 and f64: launch, hand-over, product for every 32 of side with whole words where all are

@@ -261,7 +261,7 @@ static bool plan_sides(const mmci_group *chain, mmci_group_kernel *kernel) {
   const mmci_group_limits limits = kernel->limits;
   if (!mmci_sides_plan(&limits, chain, &kernel->sides)) return false;
   const mmci_sides_way way = way_of(&kernel->sides);
-  if (way == MMCI_BY_STRIP && chain->dtype != MMC_F64) return plan_tensor(chain, kernel);
+  if (way == MMCI_BY_STRIP && mmc_dtype_size(chain->dtype) == 2) return plan_tensor(chain, kernel);
   const bool by_tiles =
       chain->dtype == MMC_F32 && way == MMCI_BY_SIDE && chain->n <= MMCI_TILES_FACTORS;
   return by_tiles || mmci_general_plan(&limits, chain, &kernel->general);

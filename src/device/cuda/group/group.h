@@ -14,10 +14,9 @@
  *          single.cu)
  * squares takes f32 squares of a few sizes from left to right, for large batches (squares.cu)
  * sides  takes squares of sides that kernels were compiled for, without gaps, from left to right,
- *        in batches, on Hopper: f32, f64 and c64 by sides.cu, f64 by strips_double.cu, too, f16 and
- *        bf16 by strips.cu, and small ones of any dtype by lanes.cu (sides.h, sides.c)
- * spines takes one chain of any length, or few, their products on the whole device (spines.c,
- *          spines.cu) */
+ *        in batches, on Hopper: f32, f64 and c64 by sides.cu, f64 and c128 by strips_double.cu, f16
+ * and bf16 by strips.cu, and small ones of any dtype by lanes.cu (sides.h, sides.c) spines takes
+ * one chain of any length, or few, their products on the whole device (spines.c, spines.cu) */
 #ifndef MMCI_CUDA_GROUP_GROUP_H
 #define MMCI_CUDA_GROUP_GROUP_H
 
@@ -413,9 +412,10 @@ mmc_status mmci_lanes_launch(cudaStream_t stream, const mmci_group_limits *limit
 mmc_status mmci_strips_prepare(mmc_dtype dtype, int number, mmci_error *error);
 mmc_status mmci_strips_launch(cudaStream_t stream, const mmci_group_limits *limits, mmc_dtype dtype,
                               int number, const mmci_squares *squares, mmci_error *error);
-mmc_status mmci_strips_double_prepare(int number, mmci_error *error);
+mmc_status mmci_strips_double_prepare(mmc_dtype dtype, int number, mmci_error *error);
 mmc_status mmci_strips_double_launch(cudaStream_t stream, const mmci_group_limits *limits,
-                                     int number, const mmci_squares *squares, mmci_error *error);
+                                     mmc_dtype dtype, int number, const mmci_squares *squares,
+                                     mmci_error *error);
 
 /* ---- spines -----------------------------------------------------------------------------------
  */

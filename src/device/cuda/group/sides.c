@@ -27,17 +27,10 @@ enum { VECTOR_BYTES = 16, WARP = 32 };
                      : 8,                                 \
    MMCI_BY_STRIP,                                         \
    0},
-#define BY_STRIP_F64(side, slots, units)           \
-  {side,                                           \
-   1,                                              \
-   side,                                           \
-   1,                                              \
-   ((side) % 2 + 1) * WARP * (((side) + 15) / 16), \
-   slots,                                          \
-   units,                                          \
-   (side) % 2 + 1,                                 \
-   MMCI_BY_STRIP,                                  \
-   0},
+#define BY_STRIP_OF(side, slots, units, chains) \
+  {side, 1, side, 1, (chains)*WARP * (((side) + 15) / 16), slots, units, chains, MMCI_BY_STRIP, 0},
+#define BY_STRIP_F64(side, slots, units) BY_STRIP_OF(side, slots, units, (side) % 2 + 1)
+#define BY_STRIP_C128(side, slots, units) BY_STRIP_OF(side, slots, units, 1)
 #define CHAINS(side, lanes, word) ((side) % 2 == 1 ? (word) : (lanes) < WARP ? 2 : 1)
 #define SIZE(word, side, height, width, piece, down, lanes, slots, units, terms, ahead) \
   {side, height, width, piece, lanes, slots, units, CHAINS(side, lanes, word), MMCI_BY_SIDE, 0},
@@ -52,6 +45,7 @@ static const mmci_sides_size LANES_F32[] = {MMCI_ROWS(MMCI_LANES_F32, BY_LANE)},
                              SIDES_F64[] = {MMCI_ROWS(MMCI_SIDES_F64, SIZE_64)},
                              SIDES_C64[] = {MMCI_ROWS(MMCI_SIDES_C64, SIZE_64)},
                              STRIPS_F64[] = {MMCI_ROWS(MMCI_STRIPS_F64, BY_STRIP_F64)},
+                             STRIPS_C128[] = {MMCI_ROWS(MMCI_STRIPS_C128, BY_STRIP_C128)},
                              STRIPS_HALF[] = {MMCI_ROWS(MMCI_STRIPS_HALF, BY_STRIP)};
 
 /* What a dtype has: kernels by lane, by side and by strip, which are numbered in this order. */
@@ -67,7 +61,7 @@ static const sizes SIZES[] = {
     [MMC_F64] = {{LANES_F64, SIDES_F64, STRIPS_F64},
                  {COUNT(LANES_F64), COUNT(SIDES_F64), COUNT(STRIPS_F64)}},
     [MMC_C64] = {{LANES_C64, SIDES_C64, NULL}, {COUNT(LANES_C64), COUNT(SIDES_C64), 0}},
-    [MMC_C128] = {{LANES_C128, NULL, NULL}, {COUNT(LANES_C128), 0, 0}},
+    [MMC_C128] = {{LANES_C128, NULL, STRIPS_C128}, {COUNT(LANES_C128), 0, COUNT(STRIPS_C128)}},
     [MMC_F16] = {{LANES_HALF, NULL, STRIPS_HALF}, {COUNT(LANES_HALF), 0, COUNT(STRIPS_HALF)}},
     [MMC_BF16] = {{LANES_HALF, NULL, STRIPS_HALF}, {COUNT(LANES_HALF), 0, COUNT(STRIPS_HALF)}},
 };
@@ -102,7 +96,7 @@ static int find_side(const mmci_group_limits *limits, const mmci_group *chain, i
   return before + i;
 }
 
-/* Reproducible sums of 16 bits are of 16 products at a time, and of doubles of one at a time, from
+/* Reproducible sums of 16 bits are of 16 products at a time, and others of one at a time, from
  * the first k to the last; tensor cores are given columns in another order. */
 static bool has_way(const mmci_group *chain, int way) {
   return way != MMCI_BY_STRIP || !mmci_precision_is_reproducible(chain->precision);

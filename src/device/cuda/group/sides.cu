@@ -403,8 +403,9 @@ extern "C" mmc_status mmci_sides_prepare(const mmci_sides *sides, mmci_error *er
   const mmci_sides_size size = size_of(sides);
   if (size.way == MMCI_BY_LANE) return mmci_lanes_prepare(sides->dtype, size.number, error);
   if (size.way == MMCI_BY_STRIP)
-    return sides->dtype == MMC_F64 ? mmci_strips_double_prepare(size.number, error)
-                                   : mmci_strips_prepare(sides->dtype, size.number, error);
+    return mmc_dtype_size(sides->dtype) == 2
+               ? mmci_strips_prepare(sides->dtype, size.number, error)
+               : mmci_strips_double_prepare(sides->dtype, size.number, error);
   const variant *v = variant_for(sides->dtype, size);
   MMCI_CUDA_TRY(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      v->units * v->bytes + v->behind));
@@ -416,10 +417,9 @@ extern "C" mmc_status mmci_sides_launch(cudaStream_t stream, const mmci_group_li
   const mmci_sides_size size = size_of(sides);
   if (size.way == MMCI_BY_LANE)
     return mmci_lanes_launch(stream, limits, sides->dtype, size.number, &sides->squares, error);
-  if (size.way == MMCI_BY_STRIP && sides->dtype == MMC_F64)
-    return mmci_strips_double_launch(stream, limits, size.number, &sides->squares, error);
   if (size.way == MMCI_BY_STRIP)
-    return mmci_strips_launch(stream, limits, sides->dtype, size.number, &sides->squares, error);
+    return (mmc_dtype_size(sides->dtype) == 2 ? mmci_strips_launch : mmci_strips_double_launch)(
+        stream, limits, sides->dtype, size.number, &sides->squares, error);
   const variant *v = variant_for(sides->dtype, size);
   const int64_t all = (sides->squares.batch - 1) / v->chains + 1,
                 blocks = all < limits->multiprocessors ? all : limits->multiprocessors,

@@ -17,8 +17,8 @@
  * and a chain as many warps as that takes; a unit, one chain, or two or eight whose matrices begin
  * at no whole word alone, has slots for factors; a block has so many units at most.
  *
- * In f64 a warp has one such strip, and the row is STRIPS(side, slots, units); a unit is one chain,
- * or two of an odd side.
+ * In f64 and c128 a warp has one such strip, and the row is STRIPS(side, slots, units); a unit is
+ * one chain, or two of an odd side of f64.
  *
  * Where a side has two rows, the second one is for few chains (sides.c).
  *
@@ -426,5 +426,37 @@
   MORE(76, 2, 2)                      \
   MORE(78, 2, 2)                      \
   MORE(84, 3, 1)
+
+#define MMCI_STRIPS_C128(STRIPS, MORE) \
+  STRIPS(15, 3, 15)                    \
+  STRIPS(16, 3, 15)                    \
+  MORE(17, 3, 6)                       \
+  MORE(18, 3, 6)                       \
+  MORE(19, 3, 6)                       \
+  MORE(20, 3, 6)                       \
+  STRIPS(21, 3, 6)                     \
+  MORE(22, 3, 6)                       \
+  MORE(23, 3, 6)                       \
+  STRIPS(24, 3, 6)                     \
+  MORE(25, 3, 4)                       \
+  MORE(26, 3, 4)                       \
+  MORE(27, 3, 4)                       \
+  MORE(28, 3, 4)                       \
+  MORE(29, 3, 4)                       \
+  MORE(30, 3, 4)                       \
+  MORE(31, 3, 4)                       \
+  MORE(32, 3, 4)                       \
+  STRIPS(33, 3, 2)                     \
+  MORE(34, 3, 2)                       \
+  MORE(35, 3, 2)                       \
+  MORE(36, 3, 2)                       \
+  MORE(37, 3, 2)                       \
+  MORE(38, 3, 2)                       \
+  MORE(39, 3, 2)                       \
+  STRIPS(40, 3, 2)                     \
+  MORE(41, 3, 2)                       \
+  STRIPS(42, 3, 2)                     \
+  MORE(43, 3, 2)                       \
+  MORE(44, 3, 2)
 
 #endif

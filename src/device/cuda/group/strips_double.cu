@@ -1,47 +1,57 @@
-/* strips_double.cu: batches of R = A1 A2 ... An in f64 from left to right, all factors side x side:
- * a warp keeps 16 rows of the running product in registers, as the operand that tensor cores take.
+/* strips_double.cu: batches of R = A1 A2 ... An in f64 and c128 from left to right, all factors
+ * side x side: a warp keeps 16 rows of the running product in registers, as the operand that tensor
+ * cores take.
  *
  * Layout   factors and result without gaps, at whole 16-byte words, or a factor that all chains
- *          share; a unit, one chain, or two of an odd side, has slots for factors, and a warp for
- *          every 16 rows of a chain
- * Launch   a block a multiprocessor, of as many units as fit; a unit strides over the batch
- * Traffic  each factor is read once, the result is written once
- * Idea     over sides.cu: tensor cores multiply twice as fast, and what they add up is the left
- *          operand of the next product where it is: they may be given columns in any order, as long
- *          as the next factor's rows come in the same one. Where the side is a multiple of eight,
- *          rows that lanes read at once would begin in one bank: there a lane has rows of a quarter
- *          of its own, and the quarters of a factor lie some words apart
+ *          share; a unit, one chain, or two of an odd side of f64, has slots for factors, and a
+ * warp for every 16 rows of a chain Launch   a block a multiprocessor, of as many units as fit; a
+ * unit strides over the batch Traffic  each factor is read once, the result is written once Idea
+ * over sides.cu: tensor cores multiply twice as fast, and what they add up is the left operand of
+ * the next product where it is: they may be given columns in any order, as long as the next
+ * factor's rows come in the same one. A complex column is two real ones, and a complex row (re, im)
+ * and (-im, re). Where a tile of columns ends with the side, rows that lanes read at once would
+ * begin in few banks: there a lane has rows of a quarter of its own, and the quarters of a factor
+ * lie some words apart
  *
  * Sums are those of fused multiply-adds, but not in the order of k. */
 #include "device/cuda/group/bulk_copies.cuh"
 #include "device/cuda/group/sides.h"
 #include "device/cuda/tensor_f64.cuh"
 
-enum { WARP = 32, STRIP = 16, TILE = 8, QUARTERS = 4, BANKS = 16 /* of doubles */ };
+enum { WARP = 32, STRIP = 16, TILE = 8, QUARTERS = 4 };
 
-/* Of the columns of tile number n, at a place of eight, a lane has those at two places side by
- * side: 2 t and 2 t + 1 of lane 4 g + t. They are columns of A, and so rows of B, too. */
-template <int TILES_, bool WHOLE_>
+struct alignas(16) DoublePair {
+  double part[2];
+};
+
+/* A tile is 8 real columns. The lane 4 line + pair of a warp has two of them side by side of the
+ * left operand, PAIR elements from place PAIR * pair on; they are rows of the right operand, too,
+ * of which it has the real column `line`. */
+template <typename Element_, int TILES_, bool WHOLE_>
 struct DoubleShape {
+  typedef Element_ Element;
   static constexpr int TILES = TILES_;
-  static constexpr bool WHOLE = WHOLE_; /* the side is TILES * TILE */
-  static constexpr int SIDE = TILES * TILE, QUARTER = SIDE / QUARTERS;
+  static constexpr bool WHOLE = WHOLE_; /* the side is SIDE */
+  static constexpr int PARTS = sizeof(Element) / sizeof(double), EACH = TILE / PARTS,
+                       PAIR = 2 / PARTS, SIDE = TILES * EACH, QUARTER = SIDE / QUARTERS;
 
   /* Returns the column of a whole shape. Its quarters begin `turn` columns apart. */
   static constexpr __host__ __device__ int column_at(int tile, int place, int turn) {
-    const int quarter = place / 2;
-    return quarter * QUARTER + (2 * tile + turn * quarter) % QUARTER + place % 2;
+    const int quarter = place / PAIR;
+    return quarter * QUARTER + (PAIR * tile + turn * quarter) % QUARTER + place % PAIR;
   }
-  /* Counts the words of one bank that lanes read at once of a factor, summed over its tiles. */
+  /* Counts the elements of one bank that lanes read at once of a factor, summed over its tiles: a
+   * half or a quarter of a warp reads 4 or 1 columns of 4 rows. */
   static constexpr int conflicts(int pad, int turn) {
+    constexpr int BANKS = 16 / PARTS, COLUMNS = PARTS == 1 ? 4 : 1;
     int all = 0;
     for (int tile = 0; tile < TILES; tile++)
-      for (int half = 0; half < 2; half++) {
+      for (int first = 0; first < EACH; first += COLUMNS) {
         int most = 0, count[BANKS] = {};
-        for (int lane = 0; lane < STRIP; lane++) {
-          const int row = column_at(tile, lane % 4 * 2, turn),
+        for (int at = 0; at < QUARTERS * COLUMNS; at++) {
+          const int row = column_at(tile, at % QUARTERS * PAIR, turn),
                     word = row * SIDE + pad * (row / QUARTER) +
-                           column_at(tile, 4 * half + lane / 4, turn);
+                           column_at(tile, first + at / QUARTERS, turn);
           const int times = ++count[word % BANKS];
           most = times > most ? times : most;
         }
@@ -52,26 +62,30 @@ struct DoubleShape {
   struct Way {
     int pad, turn;
   };
-  /* Returns the words between quarters and the turn with the fewest conflicts. */
+  /* Returns the elements between quarters and the turn with the fewest conflicts. */
   static constexpr Way WAY = [] {
     Way least = {0, 0};
-    for (int pad = 0; WHOLE && pad < BANKS; pad += 2)
-      for (int turn = 0; turn < QUARTER; turn += 2)
+    for (int pad = 0; WHOLE && pad < 16 / PARTS; pad += PAIR)
+      for (int turn = 0; turn < QUARTER; turn += PAIR)
         if (conflicts(pad, turn) < conflicts(least.pad, least.turn)) least = {pad, turn};
     return least;
   }();
   static constexpr int PAD = WAY.pad, TURN = WAY.turn;
   /* More threads leave registers for fewer tiles, and where they suffice rows are read a tile ahead
    * of what is multiplied. */
-  static constexpr int THREADS = TILES <= 4    ? 512
-                                 : TILES <= 6  ? 384
-                                 : TILES <= 8  ? 256
-                                 : TILES <= 10 ? 320
-                                               : 192,
+  static constexpr int THREADS = TILES <= 4                                  ? 512
+                                 : TILES <= 6                                ? 384
+                                 : TILES <= 8 || (TILES <= 12 && PARTS == 2) ? 256
+                                 : TILES <= 10                               ? 320
+                                                                             : 192,
                        AHEAD = TILES <= 8 ? 1 : 0;
 
   static __device__ __forceinline__ int column(int tile, int place) {
-    return WHOLE ? column_at(tile, place, TURN) : tile * TILE + place;
+    return WHOLE ? column_at(tile, place, TURN) : tile * EACH + place;
+  }
+  /* Says whether the lane's left column h of a tile is one of the side. */
+  static __device__ __forceinline__ bool is_inside(int tile, int pair, int h, int side) {
+    return WHOLE || tile < TILES - 1 || column(tile, PAIR * pair) + h / PARTS < side;
   }
   /* Returns where a row begins in a slot. */
   static __device__ __forceinline__ int row_at(int row, int side) {
@@ -79,10 +93,12 @@ struct DoubleShape {
   }
 };
 
-/* The doubles of a slot for so many chains, a whole number of 16-byte words. */
+/* The elements of a slot for so many chains, a whole number of 16-byte words. */
 template <typename Shape>
-static constexpr int slot_doubles(int side, int chains) {
-  return (chains * side * side + (Shape::WHOLE ? (QUARTERS - 1) * Shape::PAD : 0) + 1) / 2 * 2;
+static constexpr int slot_elements(int side, int chains) {
+  constexpr int PAIR = Shape::PAIR;
+  return (chains * side * side + (Shape::WHOLE ? (QUARTERS - 1) * Shape::PAD : 0) + PAIR - 1) /
+         PAIR * PAIR;
 }
 
 static constexpr __host__ __device__ int gate_bytes(int slots) {
@@ -91,60 +107,69 @@ static constexpr __host__ __device__ int gate_bytes(int slots) {
 
 struct DoubleCall {
   mmci_squares squares;
-  int side, chains, slots, slot; /* chains of a unit; doubles of a slot */
+  int side, chains, slots, slot; /* chains of a unit; elements of a slot */
 };
 
 /* Begins to copy matrices that lie one behind the other to a slot. */
-template <typename Shape>
-static __device__ __forceinline__ void load_slot(const double *from, int count, double *to,
+template <typename Shape, typename Element>
+static __device__ __forceinline__ void load_slot(const Element *from, int count, Element *to,
                                                  mmci_counted_gate *gate) {
   if constexpr (Shape::WHOLE) {
-    constexpr int PART = Shape::QUARTER * Shape::SIDE;
-    gate->expect(QUARTERS * PART * 8);
+    constexpr int PART = Shape::QUARTER * Shape::SIDE, BYTES = PART * (int)sizeof(Element);
+    gate->expect(QUARTERS * BYTES);
 #pragma unroll
     for (int q = 0; q < QUARTERS; q++)
-      gate->copy(to + q * (PART + Shape::PAD), from + q * PART, PART * 8);
+      gate->copy(to + q * (PART + Shape::PAD), from + q * PART, BYTES);
     gate->arrive_after_copies();
   } else {
-    mmci_load_matrices<double>(from, (unsigned)count, to, gate);
+    mmci_load_matrices<double>(reinterpret_cast<const double *>(from),
+                               (unsigned)count * Shape::PARTS, reinterpret_cast<double *>(to),
+                               gate);
   }
 }
 
-template <typename Shape>
-static __device__ __forceinline__ void store_slot(double *to, int count, const double *from) {
+template <typename Shape, typename Element>
+static __device__ __forceinline__ void store_slot(Element *to, int count, const Element *from) {
   if constexpr (Shape::WHOLE) {
     constexpr int PART = Shape::QUARTER * Shape::SIDE;
 #pragma unroll
     for (int q = 0; q < QUARTERS; q++)
-      mmci_bulk_store(to + q * PART, from + q * (PART + Shape::PAD), PART * 8);
+      mmci_bulk_store(to + q * PART, from + q * (PART + Shape::PAD), PART * sizeof(Element));
     mmci_bulk_stores_commit();
   } else {
-    mmci_store_matrices(to, (unsigned)count, from);
+    mmci_store_matrices(reinterpret_cast<double *>(to), (unsigned)count * Shape::PARTS,
+                        reinterpret_cast<const double *>(from));
   }
 }
 
-/* 16 rows of a matrix, as an operand of tensor cores. The lane is 4 line + pair of its warp; a lane
- * has two columns of two rows of each tile. Columns beyond the side are 0. */
+/* Returns the real column `line` of an element's row and of that of its product with i. */
+static __device__ __forceinline__ void right_parts(const DoublePair &z, int line,
+                                                   double (&out)[2]) {
+  out[0] = line % 2 == 0 ? z.part[0] : z.part[1];
+  out[1] = line % 2 == 0 ? -z.part[1] : z.part[0];
+}
+
+/* 16 rows of a matrix, as an operand of tensor cores: of each tile a lane has two columns of two
+ * rows. Columns beyond the side are 0. */
 template <typename Shape>
 struct DoubleStrip {
-  static constexpr int TILES = Shape::TILES;
+  typedef typename Shape::Element Element;
+  static constexpr int TILES = Shape::TILES, PAIR = Shape::PAIR;
   double x[TILES][2][2]; /* [column][row] */
 
-  static __device__ __forceinline__ bool is_inside(int tile, int place, int side) {
-    return Shape::WHOLE || tile < TILES - 1 || Shape::column(tile, place) < side;
-  }
-
-  __device__ __forceinline__ void read(const double *matrix, int row, int pair, int side) {
+  __device__ __forceinline__ void read(const Element *matrix, int row, int pair, int side) {
 #pragma unroll
     for (int below = 0; below < 2; below++) {
       const int r = row + below * TILE, last = side - 1;
-      const double *from = matrix + Shape::row_at(r < last ? r : last, side);
+      const Element *from = matrix + Shape::row_at(r < last ? r : last, side);
 #pragma unroll
-      for (int tile = 0; tile < TILES; tile++)
+      for (int tile = 0; tile < TILES; tile++) {
+        const double *at =
+            reinterpret_cast<const double *>(from + Shape::column(tile, PAIR * pair));
 #pragma unroll
         for (int h = 0; h < 2; h++)
-          x[tile][h][below] =
-              is_inside(tile, 2 * pair + h, side) ? from[Shape::column(tile, 2 * pair) + h] : 0;
+          x[tile][h][below] = Shape::is_inside(tile, pair, h, side) ? at[h] : 0;
+      }
     }
   }
 
@@ -155,57 +180,70 @@ struct DoubleStrip {
       for (int h = 0; h < 2; h++)
 #pragma unroll
         for (int below = 0; below < 2; below++)
-          x[tile][h][below] = is_inside(tile, 2 * pair + h, side) ? sums[tile][2 * below + h] : 0;
+          x[tile][h][below] = Shape::is_inside(tile, pair, h, side) ? sums[tile][2 * below + h] : 0;
   }
 
   /* Writes sums as a matrix. */
-  static __device__ __forceinline__ void write(const double (&sums)[TILES][4], double *matrix,
+  static __device__ __forceinline__ void write(const double (&sums)[TILES][4], Element *matrix,
                                                int row, int pair, int side) {
 #pragma unroll
     for (int below = 0; below < 2; below++) {
       const int r = row + below * TILE;
       if (r >= side) continue;
-      double *to = matrix + Shape::row_at(r, side);
+      Element *to = matrix + Shape::row_at(r, side);
 #pragma unroll
-      for (int tile = 0; tile < TILES; tile++)
+      for (int tile = 0; tile < TILES; tile++) {
+        double *at = reinterpret_cast<double *>(to + Shape::column(tile, PAIR * pair));
 #pragma unroll
         for (int h = 0; h < 2; h++)
-          if (is_inside(tile, 2 * pair + h, side))
-            to[Shape::column(tile, 2 * pair) + h] = sums[tile][2 * below + h];
+          if (Shape::is_inside(tile, pair, h, side)) at[h] = sums[tile][2 * below + h];
+      }
     }
   }
 
   /* Multiplies by a factor, of whose tiles the lane reads these columns. */
-  __device__ __forceinline__ void multiply(const double *factor, const int (&column)[TILES],
-                                           int pair, int side, double (&sums)[TILES][4]) const {
+  __device__ __forceinline__ void multiply(const Element *factor, const int (&column)[TILES],
+                                           int line, int pair, int side,
+                                           double (&sums)[TILES][4]) const {
 #pragma unroll
     for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
       for (int e = 0; e < 4; e++) sums[tile][e] = 0;
     constexpr int AHEAD = Shape::AHEAD;
     double right[AHEAD + 1][TILES][2];
-    if (AHEAD > 0) read_rows(factor, column, pair, side, 0, right[0]);
+    if (AHEAD > 0) read_rows(factor, column, line, pair, side, 0, right[0]);
 #pragma unroll
     for (int k = 0; k < TILES; k++) {
       const int next = k + AHEAD;
-      if (next < TILES) read_rows(factor, column, pair, side, next, right[next % (AHEAD + 1)]);
+      if (next < TILES)
+        read_rows(factor, column, line, pair, side, next, right[next % (AHEAD + 1)]);
 #pragma unroll
       for (int tile = 0; tile < TILES; tile++)
         mmci_multiply_f64(sums[tile], x[k], right[k % (AHEAD + 1)][tile]);
     }
   }
 
-  /* Reads tile number k of the factor's rows. */
-  static __device__ __forceinline__ void read_rows(const double *factor, const int (&column)[TILES],
-                                                   int pair, int side, int k,
-                                                   double (&right)[TILES][2]) {
+  /* Reads the rows that meet tile number k of the left operand. */
+  static __device__ __forceinline__ void read_rows(const Element *factor,
+                                                   const int (&column)[TILES], int line, int pair,
+                                                   int side, int k, double (&right)[TILES][2]) {
+    const Element *from[PAIR];
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-      const int row = Shape::column(k, 2 * pair) + h;
-      const bool is_there = is_inside(k, 2 * pair + h, side);
-      const double *from = factor + (is_there ? Shape::row_at(row, side) : 0);
+    for (int e = 0; e < PAIR; e++)
+      from[e] = factor + (Shape::is_inside(k, pair, e, side)
+                              ? Shape::row_at(Shape::column(k, PAIR * pair) + e, side)
+                              : 0);
 #pragma unroll
-      for (int tile = 0; tile < TILES; tile++) right[tile][h] = is_there ? from[column[tile]] : 0;
+    for (int tile = 0; tile < TILES; tile++) {
+      if constexpr (PAIR == 2) {
+        right[tile][0] = from[0][column[tile]];
+        right[tile][1] = from[1][column[tile]];
+      } else {
+        right_parts(from[0][column[tile]], line, right[tile]);
+      }
+#pragma unroll
+      for (int h = 0; h < 2; h++)
+        if (!Shape::is_inside(k, pair, h, side)) right[tile][h] = 0;
     }
   }
 };
@@ -215,20 +253,22 @@ __global__ void __launch_bounds__(Shape::THREADS, 1)
     multiply_double_strips(const __grid_constant__ DoubleCall call) {
   if constexpr (!MMCI_HAS_BULK_COPIES) return;
   typedef DoubleStrip<Shape> Strip;
+  typedef typename Shape::Element Element;
   MMCI_DYNAMIC_SHARED(memory);
   const mmci_squares &e = call.squares;
-  const int side = Shape::WHOLE ? Shape::SIDE : call.side, chains = Shape::WHOLE ? 1 : call.chains,
-            area = side * side, slots = call.slots, warps = (side - 1) / STRIP + 1,
-            threads = chains * warps * WARP, unit = (int)threadIdx.x / threads,
-            thread = (int)threadIdx.x % threads, warp = thread / WARP, chain = warp / warps,
-            line = thread % WARP / 4, pair = thread % 4, row = warp % warps * STRIP + line, n = e.n,
-            bytes = gate_bytes(slots) + slots * call.slot * 8;
+  const int side = Shape::WHOLE ? Shape::SIDE : call.side,
+            chains = Shape::WHOLE || Shape::PARTS == 2 ? 1 : call.chains, area = side * side,
+            slots = call.slots, warps = (side - 1) / STRIP + 1, threads = chains * warps * WARP,
+            unit = (int)threadIdx.x / threads, thread = (int)threadIdx.x % threads,
+            warp = thread / WARP, chain = warp / warps, line = thread % WARP / 4, pair = thread % 4,
+            row = warp % warps * STRIP + line, n = e.n,
+            bytes = gate_bytes(slots) + slots * call.slot * (int)sizeof(Element);
   mmci_counted_gate *gates = reinterpret_cast<mmci_counted_gate *>(memory + unit * bytes);
-  double *places = reinterpret_cast<double *>(memory + unit * bytes + gate_bytes(slots));
+  Element *places = reinterpret_cast<Element *>(memory + unit * bytes + gate_bytes(slots));
   int column[Shape::TILES];
 #pragma unroll
   for (int tile = 0; tile < Shape::TILES; tile++) {
-    const int c = Shape::column(tile, line), last = side - 1;
+    const int c = Shape::column(tile, line / Shape::PARTS), last = side - 1;
     column[tile] = c < last ? c : last;
   }
   if (thread < slots) gates[thread].open(MMCI_MATRICES_ARRIVALS);
@@ -246,7 +286,7 @@ __global__ void __launch_bounds__(Shape::THREADS, 1)
   auto load_next = [&]() {
     if (coming >= units) return;
     if (thread == 0)
-      load_slot<Shape>(static_cast<const double *>(e.data[coming_factor]) +
+      load_slot<Shape>(static_cast<const Element *>(e.data[coming_factor]) +
                            coming * chains * e.stride[coming_factor],
                        (is_shared(coming_factor) ? 1 : chains_of(coming)) * area,
                        places + coming_slot * call.slot, gates + coming_slot);
@@ -264,7 +304,7 @@ __global__ void __launch_bounds__(Shape::THREADS, 1)
   };
   auto take = [&]() {
     gates[slot].wait(parity);
-    double *place = places + slot * call.slot;
+    Element *place = places + slot * call.slot;
     slot++;
     if (slot == slots) {
       slot = 0;
@@ -277,17 +317,17 @@ __global__ void __launch_bounds__(Shape::THREADS, 1)
 #pragma unroll 1
   for (; at < units; at += stride) {
     const bool is_there = chain < chains_of(at);
-    const double *first = take() + (is_shared(0) ? 0 : chain * area);
+    const Element *first = take() + (is_shared(0) ? 0 : chain * area);
     Strip product;
     if (is_there) product.read(first, row, pair, side);
     load_next_after_reads();
     double sums[Shape::TILES][4];
-    double *last = nullptr;
+    Element *last = nullptr;
 #pragma unroll 1
     for (int f = 1; f < n; f++) {
       last = take();
       if (is_there)
-        product.multiply(last + (is_shared(f) ? 0 : chain * area), column, pair, side, sums);
+        product.multiply(last + (is_shared(f) ? 0 : chain * area), column, line, pair, side, sums);
       if (f == n - 1) break;
       load_next_after_reads();
       if (is_there) product.take(sums, pair, side);
@@ -298,8 +338,8 @@ __global__ void __launch_bounds__(Shape::THREADS, 1)
     mmci_order_bulk_copies();
     mmci_group_wait(unit, threads);
     if (thread == 0) {
-      store_slot<Shape>(static_cast<double *>(e.c) + at * chains * e.c_stride, chains_of(at) * area,
-                        last);
+      store_slot<Shape>(static_cast<Element *>(e.c) + at * chains * e.c_stride,
+                        chains_of(at) * area, last);
       mmci_await_bulk_reads();
     }
     load_next();
@@ -311,13 +351,6 @@ __global__ void __launch_bounds__(Shape::THREADS, 1)
 
 enum { MOST_BYTES = 227 * 1024 };
 
-static constexpr int unit_bytes_of(int slots, int slot) {
-  return gate_bytes(slots) + slots * slot * (int)sizeof(double);
-}
-static constexpr int unit_threads_of(int side, int chains) {
-  return chains * ((side - 1) / STRIP + 1) * WARP;
-}
-
 typedef void (*kernel_fn)(DoubleCall);
 
 typedef struct variant {
@@ -325,29 +358,39 @@ typedef struct variant {
   int side, chains, slots, units, slot, unit_threads, unit_bytes;
 } variant;
 
-template <int SIDE, int SLOTS, int UNITS>
+template <typename Element, int SIDE, int SLOTS, int UNITS>
 static constexpr variant variant_of() {
-  typedef DoubleShape<(SIDE + TILE - 1) / TILE, SIDE % TILE == 0> Shape;
-  constexpr int CHAINS = SIDE % 2 + 1, SLOT = slot_doubles<Shape>(SIDE, CHAINS),
-                THREADS = unit_threads_of(SIDE, CHAINS), BYTES = unit_bytes_of(SLOTS, SLOT);
+  constexpr int EACH = TILE * sizeof(double) / sizeof(Element);
+  typedef DoubleShape<Element, (SIDE + EACH - 1) / EACH, SIDE % EACH == 0> Shape;
+  constexpr int CHAINS = Shape::PARTS == 1 ? SIDE % 2 + 1 : 1,
+                SLOT = slot_elements<Shape>(SIDE, CHAINS),
+                THREADS = CHAINS * ((SIDE - 1) / STRIP + 1) * WARP,
+                BYTES = gate_bytes(SLOTS) + SLOTS * SLOT * (int)sizeof(Element);
   static_assert(UNITS * THREADS <= Shape::THREADS && UNITS * BYTES <= MOST_BYTES, "a block");
   return {multiply_double_strips<Shape>, SIDE, CHAINS, SLOTS, UNITS, SLOT, THREADS, BYTES};
 }
 
-#define VARIANT(...) variant_of<__VA_ARGS__>(),
-static const variant VARIANTS[] = {MMCI_ROWS(MMCI_STRIPS_F64, VARIANT)};
+#define VARIANT_F64(...) variant_of<double, __VA_ARGS__>(),
+#define VARIANT_C128(...) variant_of<DoublePair, __VA_ARGS__>(),
+static const variant VARIANTS_F64[] = {MMCI_ROWS(MMCI_STRIPS_F64, VARIANT_F64)},
+                     VARIANTS_C128[] = {MMCI_ROWS(MMCI_STRIPS_C128, VARIANT_C128)};
+
+static const variant *variant_for(mmc_dtype dtype, int number) {
+  return (dtype == MMC_F64 ? VARIANTS_F64 : VARIANTS_C128) + number;
+}
 
 /* Sides of as many tiles share a kernel, which may have as much memory as any of them takes. */
-extern "C" mmc_status mmci_strips_double_prepare(int number, mmci_error *error) {
-  MMCI_CUDA_TRY(cudaFuncSetAttribute(VARIANTS[number].kernel,
+extern "C" mmc_status mmci_strips_double_prepare(mmc_dtype dtype, int number, mmci_error *error) {
+  MMCI_CUDA_TRY(cudaFuncSetAttribute(variant_for(dtype, number)->kernel,
                                      cudaFuncAttributeMaxDynamicSharedMemorySize, MOST_BYTES));
   return MMC_OK;
 }
 
 extern "C" mmc_status mmci_strips_double_launch(cudaStream_t stream,
-                                                const mmci_group_limits *limits, int number,
-                                                const mmci_squares *squares, mmci_error *error) {
-  const variant *v = &VARIANTS[number];
+                                                const mmci_group_limits *limits, mmc_dtype dtype,
+                                                int number, const mmci_squares *squares,
+                                                mmci_error *error) {
+  const variant *v = variant_for(dtype, number);
   const int64_t all = (squares->batch - 1) / v->chains + 1,
                 blocks = all < limits->multiprocessors ? all : limits->multiprocessors,
                 asked = (all - 1) / blocks + 1, units = asked < v->units ? asked : v->units;

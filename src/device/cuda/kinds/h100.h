@@ -195,6 +195,15 @@ static const mmci_cuda_model
                              },
                          [MMC_C128] =
                              {
+                                 .by_strip = {.error = 0.3,
+                                              .bytes = 2.56e+06,
+                                              .launch = 1,
+                                              .more_waves = 0.7,
+                                              .delay = {0.3436, 0.3221, 0.005009, 0.01839, 0.06476,
+                                                        1.502e-08},
+                                              .busy = {1e-08, 1e-08, 0.002799, 5.662e-06, 0.003221,
+                                                       0.009414}},
+
                                  .by_lane = {.error = 0.3,
                                              .bytes = 2.81e+06,
                                              .launch = 1,
