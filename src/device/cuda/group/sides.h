@@ -22,7 +22,8 @@
  *
  * Where a side has two rows, the second one is for few chains (sides.c).
  *
- * What is here was the fastest of what was tried for each side on an H200. Rows of MORE are left
+ * What is here was the fastest of what was tried for each side on an H200; strips of f64 and c128
+ * have as many units as fit with three slots, or where that is one, with two. Rows of MORE are left
  * out where MMCI_FEW_SIDES is defined: kernels take long to compile, and tests need some of each
  * kind. */
 #ifndef MMCI_CUDA_GROUP_SIDES_H

@@ -4,14 +4,15 @@
  *
  * Layout   factors and result without gaps, at whole 16-byte words, or a factor that all chains
  *          share; a unit, one chain, or two of an odd side of f64, has slots for factors, and a
- * warp for every 16 rows of a chain Launch   a block a multiprocessor, of as many units as fit; a
- * unit strides over the batch Traffic  each factor is read once, the result is written once Idea
- * over sides.cu: tensor cores multiply twice as fast, and what they add up is the left operand of
- * the next product where it is: they may be given columns in any order, as long as the next
- * factor's rows come in the same one. A complex column is two real ones, and a complex row (re, im)
- * and (-im, re). Where a tile of columns ends with the side, rows that lanes read at once would
- * begin in few banks: there a lane has rows of a quarter of its own, and the quarters of a factor
- * lie some words apart
+ *          warp for every 16 rows of a chain
+ * Launch   a block a multiprocessor, of as many units as fit; a unit strides over the batch
+ * Traffic  each factor is read once, the result is written once
+ * Idea     over sides.cu: tensor cores multiply twice as fast, and what they add up is the left
+ *          operand of the next product where it is: they may be given columns in any order, as long
+ *          as the next factor's rows come in the same one. A complex column is two real ones, and a
+ *          complex row (re, im) and (-im, re). Where a tile of columns ends with the side, rows
+ *          that lanes read at once would begin in few banks: there a lane has rows of a quarter of
+ *          its own, and the quarters of a factor lie some words apart
  *
  * Sums are those of fused multiply-adds, but not in the order of k. */
 #include "device/cuda/group/bulk_copies.cuh"
