@@ -566,6 +566,7 @@ static void ranges(fixture *f) {
   IS_ARG(mmc_ranges_describe(r, NULL));
   mmc_ranges_destroy(NULL);
   mmc_ranges_on_stream(NULL, NULL);
+  mmc_ranges_progress(NULL, NULL, NULL);
   mmc_ranges_destroy(r);
 }
 
@@ -788,6 +789,7 @@ static void sparse(fixture *f) {
   IS_ARG(mmc_sparse_chain_execute(chain, NULL, NULL, &made));
   IS_ARG(mmc_sparse_chain_execute(chain, &factor, NULL, NULL));
   assert_true(mmc_sparse_chain_multiplications(NULL) == 0);
+  mmc_sparse_chain_progress(NULL, NULL, NULL);
   mmc_sparse_chain_destroy(chain);
   mmc_sparse_chain_destroy(NULL);
   assert_false(mmc_sparse_is_file(c, NULL));
@@ -905,7 +907,8 @@ static const struct {
      "mmc_team_plan_predicted_seconds mmc_team_plan_rank_bytes mmc_team_plan_piece "
      "mmc_team_execute mmc_team_write "},
     {ranges,
-     " mmc_ranges_create mmc_ranges_destroy mmc_ranges_on_stream mmc_ranges_append "
+     " mmc_ranges_create mmc_ranges_destroy mmc_ranges_on_stream mmc_ranges_progress "
+     "mmc_ranges_append "
      "mmc_ranges_update "
      "mmc_ranges_pop_front "
      "mmc_ranges_product mmc_ranges_product_scaled mmc_ranges_describe "},
@@ -925,7 +928,8 @@ static const struct {
      "mmc_scan_wait mmc_scan_progress "},
     {sparse,
      " mmc_sparse_destroy mmc_sparse_dtype mmc_sparse_csr mmc_sparse_is_file mmc_sparse_open "
-     "mmc_sparse_write mmc_sparse_chain_create mmc_sparse_chain_destroy mmc_sparse_chain_explain "
+     "mmc_sparse_write mmc_sparse_chain_create mmc_sparse_chain_destroy mmc_sparse_chain_progress "
+     "mmc_sparse_chain_explain "
      "mmc_sparse_chain_multiplications mmc_sparse_chain_execute "},
     {files,
      " mmc_file_open mmc_file_destroy mmc_file_dtype mmc_file_ndim mmc_file_shape "
