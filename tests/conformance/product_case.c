@@ -150,7 +150,7 @@ static bool part_is_right(double got, double want, double limit) {
   return got == want || fabs(got - want) <= limit;
 }
 
-/* Says whether infinite parts of complex products come out as NaN is the kernel's matter. */
+/* Whether infinite parts of complex products come out as NaN is the kernel's matter. */
 static bool element_is_right(const product_case *x, element got, element want, double limit) {
   if (x->values == WITH_INF && mmci_dtype_is_complex(x->gemm.dtype) &&
       !(isfinite(want.re) && isfinite(want.im)))

@@ -135,7 +135,7 @@ static void each_allocation_fails_once_while_writing(void **state) {
     fail_each_allocation(write_one);
     writing_dtype = MMC_C128;
     if (write_one() == MMC_OK) fail_each_allocation(write_one);
-    /* Says whether the file may be replaced is not known where Jansson blames the file (below). */
+    /* Whether the file may be replaced is not known where Jansson blames the file (below). */
     if (formats[writing].format->abi != 0 || strstr(formats[writing].path, "safetensors") != NULL)
       continue;
     unlink(formats[writing].path);

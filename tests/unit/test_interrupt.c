@@ -146,7 +146,7 @@ static void fill_rounded(mmc_matrix *matrix, uint64_t seed) {
   }
 }
 
-/* Says whether somebody may stop the work changes no bit of the result. */
+/* Whether somebody may stop the work changes no bit of the result. */
 static void asking_changes_no_bit(void **state) {
   (void)state;
   problem x = make(large);
