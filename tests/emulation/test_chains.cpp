@@ -588,6 +588,10 @@ static void test_no_sides() {
   begin_squares(44, 3, 9, MMC_BF16);
   t.group.precision = MMCI_REPRODUCIBLE;
   expect(!plan.make(t, SIDES), "sums of 16 bits have another order", t, SIDES);
+  begin_squares(7, 3, 9, MMC_BF16);
+  expect(plan.make(t, SIDES) && way_of(plan.sides) == MMCI_BY_LANE, "16 bits by lane", t, SIDES);
+  t.group.precision = MMCI_REPRODUCIBLE;
+  expect(!plan.make(t, SIDES), "sums of lanes have another order", t, SIDES);
   begin_squares(44, 3, 9, MMC_F64);
   expect(plan.make(t, SIDES) && way_of(plan.sides) == MMCI_BY_STRIP, "tensor cores", t, SIDES);
   t.group.precision = MMCI_REPRODUCIBLE;

@@ -96,10 +96,11 @@ static int find_side(const mmci_group_limits *limits, const mmci_group *chain, i
   return before + i;
 }
 
-/* Reproducible sums of 16 bits are of 16 products at a time, and others of one at a time, from
- * the first k to the last; tensor cores are given columns in another order. */
+/* Reproducible sums are of one product at a time, those of 16 bits of 16, from the first k to the
+ * last: lanes have others of 16 bits, and strips are given columns in another order. */
 static bool has_way(const mmci_group *chain, int way) {
-  return way != MMCI_BY_STRIP || !mmci_precision_is_reproducible(chain->precision);
+  return !mmci_precision_is_reproducible(chain->precision) ||
+         (way != MMCI_BY_STRIP && mmc_dtype_size(chain->dtype) != 2);
 }
 
 /* Finds the size of a side, or -1; tensor cores are the fastest way. */
