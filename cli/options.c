@@ -310,7 +310,8 @@ bool cli_planning_option(const cli_call *call, int code, cli_planning *planning)
       o->precision = optarg;
       return true;
     case CLI_OPTION_REPRODUCIBLE:
-      return planning->reproducible = true;
+      planning->reproducible = true;
+      return true;
     case CLI_OPTION_TOLERANCE:
       planning->tolerance = optarg;
       return true;
