@@ -125,6 +125,13 @@ static mmc_status find_chain(const mmc_chain *given, const mmci_saved *saved, mm
   return MMC_OK;
 }
 
+/* Says whether the plan's solver knows nothing of the structure that factors have. */
+static bool ignores_structure(const mmc_chain *chain, const mmci_saved *saved) {
+  return chain->traits != NULL && saved->solver != NULL &&
+         (strcmp(saved->solver, "hu-shing") == 0 || strcmp(saved->solver, "table") == 0 ||
+          strcmp(saved->solver, "brute") == 0);
+}
+
 static mmc_status plan_again(mmc_context *context, const mmci_saved *saved, const mmc_chain *given,
                              const mmc_plan_options *options, mmc_plan **out, mmci_error *error) {
   mmc_chain *own = NULL, separate;
@@ -144,16 +151,22 @@ static mmc_status plan_again(mmc_context *context, const mmci_saved *saved, cons
     memcpy(with.tile, saved->tile, sizeof with.tile);
   if (strcmp(saved->objective, "energy") == 0 && options->max_slowdown == 0)
     with.max_slowdown = saved->max_slowdown;
-  /* What is planned by itself may share results, which an order that is given does not. The rule
-   * "exact" is saved whether it was given, so that devices fuse more, or not. */
+  /* What is planned by itself may share results, which an order that is given does not; and in an
+   * order that is given the structure of factors is used, which a solver that was given may not
+   * know. The rule "exact" is saved whether it was given, so that devices fuse more, or not. */
+  enum { BY_ITSELF, IN_ITS_ORDER, BY_ITS_SOLVER, WAYS };
   const bool may_be_default = rule != NULL && options->fuse == NULL && strcmp(rule, "exact") == 0,
              keeps_order = rule == NULL || strcmp(rule, "joint") != 0;
-  for (int k = may_be_default ? 0 : 1; k < (keeps_order ? 4 : 2); k += may_be_default ? 1 : 2) {
-    with.fuse = k % 2 == 0 ? NULL : rule;
-    with.order = k < 2 ? NULL : saved->order;
-    status = plan_same(context, chain, &with, saved, out, error);
-    if (status != MMC_E_UNSUPPORTED && status != MMC_E_MEMORY_LIMIT) break;
-  }
+  const bool is_tried[WAYS] = {true, keeps_order, ignores_structure(chain, saved)};
+  bool goes_on = true;
+  for (int way = BY_ITSELF; way < WAYS && goes_on; way++)
+    for (int rules = may_be_default ? 0 : 1; rules < 2 && goes_on && is_tried[way]; rules++) {
+      with.fuse = rules == 0 ? NULL : rule;
+      with.order = way == IN_ITS_ORDER ? saved->order : NULL;
+      with.solver = way == BY_ITS_SOLVER ? saved->solver : NULL;
+      status = plan_same(context, chain, &with, saved, out, error);
+      goes_on = status == MMC_E_UNSUPPORTED || status == MMC_E_MEMORY_LIMIT;
+    }
   mmc_chain_destroy(own);
   return status;
 }

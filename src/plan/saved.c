@@ -213,6 +213,7 @@ static mmc_status plan_member(reader *r, void *user, const char *name) {
   mmci_saved *saved = user;
   if (strcmp(name, "chain") == 0) return read_text(r, &saved->chain);
   if (strcmp(name, "objective") == 0) return read_text(r, &saved->objective);
+  if (strcmp(name, "solver") == 0) return read_text(r, &saved->solver);
   if (strcmp(name, "device") == 0) return read_text(r, &saved->device);
   if (strcmp(name, "precision") == 0) return read_text(r, &saved->precision);
   if (strcmp(name, "order") == 0) return read_text(r, &saved->order);
@@ -246,6 +247,7 @@ void mmci_saved_free(mmci_saved *saved) {
   free(saved->steps);
   free(saved->chain);
   free(saved->objective);
+  free(saved->solver);
   free(saved->device);
   free(saved->precision);
   free(saved->fuse);

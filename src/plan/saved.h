@@ -11,6 +11,7 @@ typedef struct mmci_saved_step {
 
 typedef struct mmci_saved {
   char *chain, *objective, *device, *precision, *order; /* never NULL */
+  char *solver;          /* the solver that found the order; NULL where nothing says so */
   char *fuse;            /* the rule, given or not, of a plan for traffic; else NULL */
   int64_t on_chip_words; /* of a plan for traffic; else 0 */
   int64_t tile[2];       /* as given, or 0 and 0 */

@@ -129,6 +129,21 @@ static void same_steps(void **state) {
   reads_the_same("f64:10x50x4000x100", &options);
 }
 
+/* A solver that knows nothing of the structure of factors makes plans without it. */
+static void structure_that_a_solver_ignores(void **state) {
+  (void)state;
+  static const char *const solvers[] = {"auto", "hu-shing", "table", "brute", "left-to-right"};
+  for (int s = 0; s < 5; s++)
+    for (int time = 0; time < 2; time++) {
+      mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+      options.solver = solvers[s];
+      if (time != 0) options.objective = "time";
+      reads_the_same("f32:2x48x48x48x48:N,orthogonal.H,lower.unit,lower.unit", &options);
+      reads_the_same("f64:40x40x40:banded(1,1),N", &options);
+      reads_the_same("f64:40x40x40:zero,N", &options);
+    }
+}
+
 /* What was asked of a plan for traffic or for energy is asked again. */
 static void same_requests(void **state) {
   (void)state;
@@ -255,9 +270,12 @@ static void numbers_have_a_point_in_any_locale(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(same_steps),    cmocka_unit_test(plans_of_shared_factors),
-      cmocka_unit_test(same_requests), cmocka_unit_test(what_no_longer_fits),
-      cmocka_unit_test(any_bytes),     cmocka_unit_test(numbers_have_a_point_in_any_locale)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(same_steps),
+                                     cmocka_unit_test(plans_of_shared_factors),
+                                     cmocka_unit_test(structure_that_a_solver_ignores),
+                                     cmocka_unit_test(same_requests),
+                                     cmocka_unit_test(what_no_longer_fits),
+                                     cmocka_unit_test(any_bytes),
+                                     cmocka_unit_test(numbers_have_a_point_in_any_locale)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
