@@ -654,9 +654,10 @@ MMC_API void mmc_run_destroy(mmc_run *run);
  * Of a batch, each matrix stands for as many (see mmc_matrix). Results must not overlap: their
  * stride is at least what one of them extends over. Chains have nothing to do with each other: one
  * that holds NaN does not touch its neighbours. A batch of 0 does nothing. Allocates nothing when
- * the matrices lie as in the execution before. Returns: E_ARG (the message names the factor),
- * E_OVERFLOW (of a checked chain; out is undefined then), E_DEVICE, E_NOMEM, E_INTERRUPTED
- * (mmc_run_progress). */
+ * the matrices lie as in the execution before, but for integers that have become larger, inverses,
+ * results at addresses that are not evenly spaced, and what a CBLAS takes for its threads.
+ * Returns: E_ARG (the message names the factor), E_OVERFLOW (of a checked chain; out is undefined
+ * then), E_DEVICE, E_NOMEM, E_INTERRUPTED (mmc_run_progress). */
 MMC_API mmc_status mmc_execute(mmc_run *run, const mmc_matrix *factors, const mmc_matrix *out);
 /* METHOD. Does the same for a plan that is scaled: the product of chain b of the batch is out times
  * 2^exponents[b], so that it neither overflows nor vanishes, however many factors there are.

@@ -776,8 +776,46 @@ static mmc_status sparse_npz(void) {
 }
 #endif
 
+/* ---- what a run takes ------------------------------------------------------------------------ */
+
+/* Multiplies a chain of two factors, and returns how many allocations its run took. */
+static long allocations_of_run(mmc_context *context, const char *text) {
+  static double numbers[40000], result[40000];
+  mmc_chain *chain;
+  mmc_plan *plan;
+  mmc_run *run;
+  assert_int_equal(mmc_chain_parse(context, text, &chain), MMC_OK);
+  assert_int_equal(mmc_plan_create(context, chain, NULL, &plan), MMC_OK);
+  allocations_left = 1000000;
+  assert_int_equal(mmc_run_create(plan, &run), MMC_OK);
+  const long taken = 1000000 - allocations_left;
+  allocations_left = -1;
+  const int64_t *dims = mmc_chain_dims(chain);
+  const mmc_matrix factors[] = {{.data = numbers, .rows = dims[0], .cols = dims[1]},
+                                {.data = numbers, .rows = dims[1], .cols = dims[2]}};
+  const mmc_matrix out = {.data = result, .rows = dims[0], .cols = dims[2]};
+  assert_int_equal(mmc_execute(run, factors, &out), MMC_OK);
+  mmc_run_destroy(run);
+  mmc_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  return taken;
+}
+
+/* The room of products of 16-bit floats, 3 MiB, is no other run's. */
+static void a_run_takes_no_room_of_others(void **state) {
+  (void)state;
+  mmc_context *context;
+  assert_int_equal(mmc_context_create(NULL, &context), MMC_OK);
+  allocations_of_run(context, "f64:30x40x50"); /* the first one makes the library's kernels */
+  const long before = allocations_of_run(context, "f64:30x40x50");
+  allocations_of_run(context, "bf16:200x300x250");
+  assert_int_equal(allocations_of_run(context, "f64:30x40x50"), before);
+  mmc_context_destroy(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_run_takes_no_room_of_others),
       FAILING(batch),
       FAILING(short_chain),
       FAILING(reference_device),

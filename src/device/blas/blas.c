@@ -56,10 +56,6 @@ typedef struct pieces {
   int64_t m, n, k;
 } pieces;
 
-/* Says whether some product by panels was prepared: queues opened from then on bring panels, so
- * that executing allocates nothing. */
-static atomic_bool has_panels;
-
 struct mmci_kernel {
   mmci_gemm gemm;
   pieces pieces;
@@ -617,7 +613,6 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   const bool has_library = gemm->variant == 0 && mmci_blas_has_threads(gemm);
   if (status == MMC_OK && kernel->threads > 1 && mmci_ways_pay(serial_s))
     status = mmci_ways_create(has_library, &kernel->ways, error);
-  if (status == MMC_OK && is_by_panels(kernel)) atomic_store(&has_panels, true);
   if (status == MMC_OK)
     *out = kernel;
   else
@@ -640,12 +635,8 @@ static mmc_status queue_open(mmci_device *device, mmci_queue **out, mmci_error *
   (void)device;
   mmci_queue *queue = mmci_alloc_zeroed(1, sizeof *queue);
   if (queue == NULL) return mmci_fail_nomem(error, sizeof *queue);
-  mmc_status status = atomic_load(&has_panels) ? provide_panels(queue, error) : MMC_OK;
-  if (status == MMC_OK)
-    *out = queue;
-  else
-    free(queue);
-  return status;
+  *out = queue;
+  return MMC_OK;
 }
 
 static void queue_close(mmci_queue *queue) {
