@@ -13,8 +13,7 @@
  *          of factors as they are stored, whose rows begin anywhere, and no lane computes an
  *          address
  */
-#include "device/cuda/group/bulk_copies.cuh"
-#include "device/cuda/group/sides.h"
+#include "device/cuda/group/strips_walk.cuh"
 #include "device/cuda/group/tensor_math.cuh"
 
 enum { WARP = 32, TILE = 16, HALF = 8, BANKS = 32 };
@@ -37,8 +36,7 @@ struct StripsShape {
                                               : 8,
                        THREADS = CHAINS * WARPS * WARP,
                        SLOT = (CHAINS * AREA + HALF - 1) / HALF * HALF,
-                       GATE_BYTES = (SLOTS * 8 + 15) / 16 * 16,
-                       BYTES = GATE_BYTES + SLOTS * SLOT * 2;
+                       BYTES = mmci_strips_gate_bytes(SLOTS) + SLOTS * SLOT * 2;
   /* Columns beyond the last matrix are read, too. */
   static constexpr int BLOCK_BYTES = UNITS * BYTES + 16;
   static_assert(UNITS * THREADS <= 1024 && BLOCK_BYTES <= 227 * 1024, "a block");
@@ -110,22 +108,27 @@ static __device__ __forceinline__ void write_pair(uint16_t *to, uint32_t pair, i
   }
 }
 
-/* A warp's strips of the running product, as operands. Of each group a lane has four columns of two
- * rows of a strip, of a half group two columns. Columns beyond the side are 0. */
+/* A warp's strips of the running product from a row on, as operands, and the sums of the next one,
+ * for the lane of row `line` of eight and of pair. Of each group it has four columns of two rows of
+ * a strip, of a half group two columns. Columns beyond the side are 0. */
 template <typename Shape>
 struct Strips {
   typedef typename Shape::Element Element;
   static constexpr int SIDE = Shape::SIDE, STRIPS = Shape::STRIPS, GROUPS = Shape::GROUPS,
                        TILES = Shape::TILES, WHOLE = GROUPS * TILE;
+  const int row, line, pair;
+  float sums[STRIPS][TILES][4];
   uint32_t groups[STRIPS][GROUPS > 0 ? GROUPS : 1][4], halves[STRIPS][2];
 
-  /* Returns the pair without what lies beyond the side. */
-  static __device__ __forceinline__ uint32_t within(uint32_t pair, int first, int second) {
-    return (first < SIDE ? pair & 0xffffu : 0) | (second < SIDE ? pair & 0xffff0000u : 0);
+  __device__ __forceinline__ Strips(int row_, int line_, int pair_)
+      : row(row_), line(line_), pair(pair_) {}
+
+  /* Returns two elements without what lies beyond the side. */
+  static __device__ __forceinline__ uint32_t within(uint32_t both, int first, int second) {
+    return (first < SIDE ? both & 0xffffu : 0) | (second < SIDE ? both & 0xffff0000u : 0);
   }
 
-  /* Reads the strips whose first row is at row, for the lane of row `line` of eight and of pair. */
-  __device__ __forceinline__ void read(const uint16_t *matrix, int row, int line, int pair) {
+  __device__ __forceinline__ void read(const uint16_t *matrix) {
 #pragma unroll
     for (int s = 0; s < STRIPS; s++)
 #pragma unroll
@@ -151,7 +154,7 @@ struct Strips {
       }
   }
 
-  __device__ __forceinline__ void take(const float (&sums)[STRIPS][TILES][4], int pair) {
+  __device__ __forceinline__ void take() {
 #pragma unroll
     for (int s = 0; s < STRIPS; s++) {
 #pragma unroll
@@ -176,9 +179,7 @@ struct Strips {
     }
   }
 
-  /* Writes sums as a matrix. */
-  static __device__ __forceinline__ void write(const float (&sums)[STRIPS][TILES][4],
-                                               uint16_t *matrix, int row, int line, int pair) {
+  __device__ __forceinline__ void write(uint16_t *matrix) const {
 #pragma unroll
     for (int s = 0; s < STRIPS; s++)
 #pragma unroll
@@ -202,6 +203,8 @@ struct Strips {
         }
       }
   }
+
+  __device__ __forceinline__ void multiply(const uint16_t *factor);
 };
 
 /* Reads a factor as the right operand: its rows from first on, of which a lane has two or four. */
@@ -293,112 +296,41 @@ static __device__ __forceinline__ void multiply_rows(
 }
 
 template <typename Shape>
-static __device__ __forceinline__ void multiply(const Strips<Shape> &left, const uint16_t *factor,
-                                                int line, int pair,
-                                                float (&sums)[Shape::STRIPS][Shape::TILES][4]) {
+__device__ __forceinline__ void Strips<Shape>::multiply(const uint16_t *factor) {
 #pragma unroll
-  for (int s = 0; s < Shape::STRIPS; s++)
+  for (int s = 0; s < STRIPS; s++)
 #pragma unroll
-    for (int t = 0; t < Shape::TILES; t++)
+    for (int t = 0; t < TILES; t++)
 #pragma unroll
       for (int x = 0; x < 4; x++) sums[s][t][x] = 0;
 #pragma unroll
-  for (int g = 0; g < Shape::GROUPS; g++)
-    multiply_rows<Shape, 4>([&](int s) -> const uint32_t(&)[4] { return left.groups[s][g]; },
-                            factor, g *TILE, line, pair, sums);
+  for (int g = 0; g < GROUPS; g++)
+    multiply_rows<Shape, 4>([&](int s) -> const uint32_t(&)[4] { return groups[s][g]; }, factor,
+                            g *TILE, line, pair, sums);
   if constexpr (Shape::HALVES != 0)
-    multiply_rows<Shape, 2>([&](int s) -> const uint32_t(&)[2] { return left.halves[s]; }, factor,
-                            Shape::GROUPS *TILE, line, pair, sums);
+    multiply_rows<Shape, 2>([&](int s) -> const uint32_t(&)[2] { return halves[s]; }, factor,
+                            GROUPS *TILE, line, pair, sums);
 }
 
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::UNITS *Shape::THREADS, 1)
     multiply_strips(const __grid_constant__ mmci_squares e) {
   if constexpr (!MMCI_HAS_BULK_COPIES) return;
-  constexpr int AREA = Shape::AREA, CHAINS = Shape::CHAINS, THREADS = Shape::THREADS,
-                SLOTS = Shape::SLOTS;
+  constexpr int AREA = Shape::AREA, THREADS = Shape::THREADS;
   MMCI_DYNAMIC_SHARED(memory);
-  const int unit = (int)threadIdx.x / THREADS, thread = (int)threadIdx.x % THREADS,
-            warp = thread / WARP, chain = warp / Shape::WARPS,
+  const mmci_strips_unit unit = {THREADS, Shape::CHAINS, AREA, Shape::SLOTS, Shape::SLOT};
+  const int thread = (int)threadIdx.x % THREADS, warp = thread / WARP,
             row = warp % Shape::WARPS * Shape::STRIPS * TILE, line = thread % WARP / 4,
-            pair = thread % 4, n = e.n;
-  mmci_counted_gate *gates = reinterpret_cast<mmci_counted_gate *>(memory + unit * Shape::BYTES);
-  uint16_t *slots = reinterpret_cast<uint16_t *>(memory + unit * Shape::BYTES + Shape::GATE_BYTES);
-  if (thread < SLOTS) gates[thread].open(MMCI_MATRICES_ARRIVALS);
-  mmci_group_wait(unit, THREADS);
-  mmci_follow_previous();
-  const int64_t units = (e.batch - 1) / CHAINS + 1,
-                stride = (int64_t)gridDim.x * (blockDim.x / THREADS);
-  /* The last unit may have fewer chains. */
-  const int chains_last = (int)(e.batch - (units - 1) * CHAINS);
-  auto chains_of = [&](int64_t of) { return CHAINS == 1 || of + 1 < units ? CHAINS : chains_last; };
-  auto is_shared = [&](int factor) { return e.stride[factor] == 0; };
-  int64_t at = blockIdx.x + (int64_t)gridDim.x * unit, coming = at;
-  int coming_factor = 0, coming_slot = 0, slot = 0;
-  unsigned parity = 0;
-  auto load_next = [&]() {
-    if (coming >= units) return;
-    if (thread == 0)
-      mmci_load_matrices<uint16_t>(
-          static_cast<const uint16_t *>(e.data[coming_factor]) +
-              coming * CHAINS * e.stride[coming_factor],
-          (unsigned)((is_shared(coming_factor) ? 1 : chains_of(coming)) * AREA),
-          slots + coming_slot * Shape::SLOT, gates + coming_slot);
-    coming_slot = coming_slot + 1 == SLOTS ? 0 : coming_slot + 1;
-    if (++coming_factor == n) {
-      coming_factor = 0;
-      coming += stride;
-    }
-  };
-  /* A copy may land before words have been read that lanes have asked for. */
-  auto load_next_after_reads = [&]() {
-    mmci_order_bulk_copies();
-    mmci_group_wait(unit, THREADS);
-    load_next();
-  };
-  auto take = [&]() {
-    gates[slot].wait(parity);
-    uint16_t *place = slots + slot * Shape::SLOT;
-    slot++;
-    if (slot == SLOTS) {
-      slot = 0;
-      parity ^= 1;
-    }
-    return place;
-  };
-#pragma unroll 1
-  for (int i = 0; i < SLOTS; i++) load_next();
-#pragma unroll 1
-  for (; at < units; at += stride) {
-    const bool is_there = chain < chains_of(at);
-    const uint16_t *first = take() + (is_shared(0) ? 0 : chain * AREA);
-    Strips<Shape> product;
-    if (is_there) product.read(first, row, line, pair);
-    load_next_after_reads();
-    float sums[Shape::STRIPS][Shape::TILES][4];
-    uint16_t *last = nullptr;
-#pragma unroll 1
-    for (int f = 1; f < n; f++) {
-      last = take();
-      if (is_there)
-        multiply<Shape>(product, last + (is_shared(f) ? 0 : chain * AREA), line, pair, sums);
-      if (f == n - 1) break;
-      load_next_after_reads();
-      if (is_there) product.take(sums, pair);
-    }
-    /* The result takes the last factor's place, which no lane reads any more. */
-    mmci_group_wait(unit, THREADS);
-    if (is_there) Strips<Shape>::write(sums, last + chain * AREA, row, line, pair);
-    mmci_order_bulk_copies();
-    mmci_group_wait(unit, THREADS);
-    if (thread == 0) {
-      mmci_store_matrices(static_cast<uint16_t *>(e.c) + at * CHAINS * e.c_stride,
-                          (unsigned)(chains_of(at) * AREA), last);
-      mmci_await_bulk_reads();
-    }
-    load_next();
-  }
-  if (thread == 0) mmci_await_bulk_stores();
+            pair = thread % 4;
+  mmci_walk_strips<uint16_t>(
+      e, unit, memory + (int)threadIdx.x / THREADS * Shape::BYTES, warp / Shape::WARPS,
+      [&]() { return Strips<Shape>(row, line, pair); },
+      [](const uint16_t *from, int matrices, uint16_t *to, mmci_counted_gate *gate) {
+        mmci_load_matrices(from, (unsigned)(matrices * AREA), to, gate);
+      },
+      [](uint16_t *to, int matrices, const uint16_t *from) {
+        mmci_store_matrices(to, (unsigned)(matrices * AREA), from);
+      });
 }
 
 /* ---- on the host ----------------------------------------------------------------------------- */

@@ -15,8 +15,7 @@
  *          its own, and the quarters of a factor lie some words apart
  *
  * Sums are those of fused multiply-adds, but not in the order of k. */
-#include "device/cuda/group/bulk_copies.cuh"
-#include "device/cuda/group/sides.h"
+#include "device/cuda/group/strips_walk.cuh"
 #include "device/cuda/tensor_f64.cuh"
 
 enum { WARP = 32, STRIP = 16, TILE = 8, QUARTERS = 4 };
@@ -102,10 +101,6 @@ static constexpr int slot_elements(int side, int chains) {
          PAIR * PAIR;
 }
 
-static constexpr __host__ __device__ int gate_bytes(int slots) {
-  return (slots * 8 + 15) / 16 * 16;
-}
-
 struct DoubleCall {
   mmci_squares squares;
   int side, chains, slots, slot; /* chains of a unit; elements of a slot */
@@ -150,15 +145,22 @@ static __device__ __forceinline__ void right_parts(const DoublePair &z, int line
   out[1] = line % 2 == 0 ? -z.part[1] : z.part[0];
 }
 
-/* 16 rows of a matrix, as an operand of tensor cores: of each tile a lane has two columns of two
- * rows. Columns beyond the side are 0. */
+/* 16 rows of the running product from a row on, as an operand of tensor cores, and the sums of the
+ * next one: of each tile a lane has two columns of two rows. Columns beyond the side are 0. */
 template <typename Shape>
 struct DoubleStrip {
   typedef typename Shape::Element Element;
   static constexpr int TILES = Shape::TILES, PAIR = Shape::PAIR;
+  const int (&column)[TILES]; /* of the right operand */
+  const int row, line, pair, side;
   double x[TILES][2][2]; /* [column][row] */
+  double sums[TILES][4];
 
-  __device__ __forceinline__ void read(const Element *matrix, int row, int pair, int side) {
+  __device__ __forceinline__ DoubleStrip(const int (&column_)[TILES], int row_, int line_,
+                                         int pair_, int side_)
+      : column(column_), row(row_), line(line_), pair(pair_), side(side_) {}
+
+  __device__ __forceinline__ void read(const Element *matrix) {
 #pragma unroll
     for (int below = 0; below < 2; below++) {
       const int r = row + below * TILE, last = side - 1;
@@ -174,7 +176,7 @@ struct DoubleStrip {
     }
   }
 
-  __device__ __forceinline__ void take(const double (&sums)[TILES][4], int pair, int side) {
+  __device__ __forceinline__ void take() {
 #pragma unroll
     for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
@@ -184,9 +186,7 @@ struct DoubleStrip {
           x[tile][h][below] = Shape::is_inside(tile, pair, h, side) ? sums[tile][2 * below + h] : 0;
   }
 
-  /* Writes sums as a matrix. */
-  static __device__ __forceinline__ void write(const double (&sums)[TILES][4], Element *matrix,
-                                               int row, int pair, int side) {
+  __device__ __forceinline__ void write(Element *matrix) const {
 #pragma unroll
     for (int below = 0; below < 2; below++) {
       const int r = row + below * TILE;
@@ -202,22 +202,18 @@ struct DoubleStrip {
     }
   }
 
-  /* Multiplies by a factor, of whose tiles the lane reads these columns. */
-  __device__ __forceinline__ void multiply(const Element *factor, const int (&column)[TILES],
-                                           int line, int pair, int side,
-                                           double (&sums)[TILES][4]) const {
+  __device__ __forceinline__ void multiply(const Element *factor) {
 #pragma unroll
     for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
       for (int e = 0; e < 4; e++) sums[tile][e] = 0;
     constexpr int AHEAD = Shape::AHEAD;
     double right[AHEAD + 1][TILES][2];
-    if (AHEAD > 0) read_rows(factor, column, line, pair, side, 0, right[0]);
+    if (AHEAD > 0) read_rows(factor, 0, right[0]);
 #pragma unroll
     for (int k = 0; k < TILES; k++) {
       const int next = k + AHEAD;
-      if (next < TILES)
-        read_rows(factor, column, line, pair, side, next, right[next % (AHEAD + 1)]);
+      if (next < TILES) read_rows(factor, next, right[next % (AHEAD + 1)]);
 #pragma unroll
       for (int tile = 0; tile < TILES; tile++)
         mmci_multiply_f64(sums[tile], x[k], right[k % (AHEAD + 1)][tile]);
@@ -225,9 +221,8 @@ struct DoubleStrip {
   }
 
   /* Reads the rows that meet tile number k of the left operand. */
-  static __device__ __forceinline__ void read_rows(const Element *factor,
-                                                   const int (&column)[TILES], int line, int pair,
-                                                   int side, int k, double (&right)[TILES][2]) {
+  __device__ __forceinline__ void read_rows(const Element *factor, int k,
+                                            double (&right)[TILES][2]) const {
     const Element *from[PAIR];
 #pragma unroll
     for (int e = 0; e < PAIR; e++)
@@ -253,99 +248,31 @@ template <typename Shape>
 __global__ void __launch_bounds__(Shape::THREADS, 1)
     multiply_double_strips(const __grid_constant__ DoubleCall call) {
   if constexpr (!MMCI_HAS_BULK_COPIES) return;
-  typedef DoubleStrip<Shape> Strip;
   typedef typename Shape::Element Element;
   MMCI_DYNAMIC_SHARED(memory);
-  const mmci_squares &e = call.squares;
   const int side = Shape::WHOLE ? Shape::SIDE : call.side,
             chains = Shape::WHOLE || Shape::PARTS == 2 ? 1 : call.chains, area = side * side,
-            slots = call.slots, warps = (side - 1) / STRIP + 1, threads = chains * warps * WARP,
-            unit = (int)threadIdx.x / threads, thread = (int)threadIdx.x % threads,
-            warp = thread / WARP, chain = warp / warps, line = thread % WARP / 4, pair = thread % 4,
-            row = warp % warps * STRIP + line, n = e.n,
-            bytes = gate_bytes(slots) + slots * call.slot * (int)sizeof(Element);
-  mmci_counted_gate *gates = reinterpret_cast<mmci_counted_gate *>(memory + unit * bytes);
-  Element *places = reinterpret_cast<Element *>(memory + unit * bytes + gate_bytes(slots));
+            warps = (side - 1) / STRIP + 1, threads = chains * warps * WARP,
+            thread = (int)threadIdx.x % threads, warp = thread / WARP, line = thread % WARP / 4,
+            pair = thread % 4, row = warp % warps * STRIP + line,
+            bytes =
+                mmci_strips_gate_bytes(call.slots) + call.slots * call.slot * (int)sizeof(Element);
+  const mmci_strips_unit unit = {threads, chains, area, call.slots, call.slot};
   int column[Shape::TILES];
 #pragma unroll
   for (int tile = 0; tile < Shape::TILES; tile++) {
     const int c = Shape::column(tile, line / Shape::PARTS), last = side - 1;
     column[tile] = c < last ? c : last;
   }
-  if (thread < slots) gates[thread].open(MMCI_MATRICES_ARRIVALS);
-  mmci_group_wait(unit, threads);
-  mmci_follow_previous();
-  const int64_t units = (e.batch - 1) / chains + 1,
-                stride = (int64_t)gridDim.x * ((int)blockDim.x / threads);
-  /* The last unit may have fewer chains. */
-  const int chains_last = (int)(e.batch - (units - 1) * chains);
-  auto chains_of = [&](int64_t of) { return of + 1 < units ? chains : chains_last; };
-  auto is_shared = [&](int factor) { return e.stride[factor] == 0; };
-  int64_t at = blockIdx.x + (int64_t)gridDim.x * unit, coming = at;
-  int coming_factor = 0, coming_slot = 0, slot = 0;
-  unsigned parity = 0;
-  auto load_next = [&]() {
-    if (coming >= units) return;
-    if (thread == 0)
-      load_slot<Shape>(static_cast<const Element *>(e.data[coming_factor]) +
-                           coming * chains * e.stride[coming_factor],
-                       (is_shared(coming_factor) ? 1 : chains_of(coming)) * area,
-                       places + coming_slot * call.slot, gates + coming_slot);
-    coming_slot = coming_slot + 1 == slots ? 0 : coming_slot + 1;
-    if (++coming_factor == n) {
-      coming_factor = 0;
-      coming += stride;
-    }
-  };
-  /* A copy may land before words have been read that lanes have asked for. */
-  auto load_next_after_reads = [&]() {
-    mmci_order_bulk_copies();
-    mmci_group_wait(unit, threads);
-    load_next();
-  };
-  auto take = [&]() {
-    gates[slot].wait(parity);
-    Element *place = places + slot * call.slot;
-    slot++;
-    if (slot == slots) {
-      slot = 0;
-      parity ^= 1;
-    }
-    return place;
-  };
-#pragma unroll 1
-  for (int i = 0; i < slots; i++) load_next();
-#pragma unroll 1
-  for (; at < units; at += stride) {
-    const bool is_there = chain < chains_of(at);
-    const Element *first = take() + (is_shared(0) ? 0 : chain * area);
-    Strip product;
-    if (is_there) product.read(first, row, pair, side);
-    load_next_after_reads();
-    double sums[Shape::TILES][4];
-    Element *last = nullptr;
-#pragma unroll 1
-    for (int f = 1; f < n; f++) {
-      last = take();
-      if (is_there)
-        product.multiply(last + (is_shared(f) ? 0 : chain * area), column, line, pair, side, sums);
-      if (f == n - 1) break;
-      load_next_after_reads();
-      if (is_there) product.take(sums, pair, side);
-    }
-    /* The result takes the last factor's place, which no lane reads any more. */
-    mmci_group_wait(unit, threads);
-    if (is_there) Strip::write(sums, last + chain * area, row, pair, side);
-    mmci_order_bulk_copies();
-    mmci_group_wait(unit, threads);
-    if (thread == 0) {
-      store_slot<Shape>(static_cast<Element *>(e.c) + at * chains * e.c_stride,
-                        chains_of(at) * area, last);
-      mmci_await_bulk_reads();
-    }
-    load_next();
-  }
-  if (thread == 0) mmci_await_bulk_stores();
+  mmci_walk_strips<Element>(
+      call.squares, unit, memory + (int)threadIdx.x / threads * bytes, warp / warps,
+      [&]() { return DoubleStrip<Shape>(column, row, line, pair, side); },
+      [&](const Element *from, int matrices, Element *to, mmci_counted_gate *gate) {
+        load_slot<Shape>(from, matrices * area, to, gate);
+      },
+      [&](Element *to, int matrices, const Element *from) {
+        store_slot<Shape>(to, matrices * area, from);
+      });
 }
 
 /* ---- on the host ----------------------------------------------------------------------------- */
@@ -366,7 +293,7 @@ static constexpr variant variant_of() {
   constexpr int CHAINS = Shape::PARTS == 1 ? SIDE % 2 + 1 : 1,
                 SLOT = slot_elements<Shape>(SIDE, CHAINS),
                 THREADS = CHAINS * ((SIDE - 1) / STRIP + 1) * WARP,
-                BYTES = gate_bytes(SLOTS) + SLOTS * SLOT * (int)sizeof(Element);
+                BYTES = mmci_strips_gate_bytes(SLOTS) + SLOTS * SLOT * (int)sizeof(Element);
   static_assert(UNITS * THREADS <= Shape::THREADS && UNITS * BYTES <= MOST_BYTES, "a block");
   return {multiply_double_strips<Shape>, SIDE, CHAINS, SLOTS, UNITS, SLOT, THREADS, BYTES};
 }
