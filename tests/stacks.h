@@ -57,11 +57,11 @@ static inline bool stack_lay_out(stack *x, mmc_dtype dtype, int64_t rows, int64_
 }
 
 static inline void stack_fill(stack *x, bool positive, uint64_t *random) {
+  /* Products neither grow nor vanish. */
+  const double scale = 1.7 / sqrt((double)x->rows + 1);
   for (int64_t i = 0; i < x->batch; i++) {
     for (int64_t r = 0; r < x->rows; r++)
       for (int64_t c = 0; c < x->cols; c++) {
-        /* Products neither grow nor vanish. */
-        const double scale = 1.7 / sqrt((double)x->rows + 1);
         element value = {random_unit(random) * scale, random_unit(random) * scale};
         if (positive) value = (element){fabs(value.re) + 0.01, 0};
         element_write(x->dtype, x->host + place(x, i, r, c), value);

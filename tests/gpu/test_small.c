@@ -292,8 +292,8 @@ static void test_rings(const target *on, mmci_queue *queue, uint64_t *random) {
   expect_name(on, "chain in rings");
 }
 
-/* Squares of every side, of which some have a kernel of their own: batches of any size, strides and
- * addresses that are whole words or not. */
+/* Squares of every side, of which some have a kernel of their own: batches of any size that can be
+ * filled within a second, strides and addresses that are whole words or not. */
 static void test_sides(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
   const bool is_half = dtype == MMC_F16 || dtype == MMC_BF16,
              is_real = !mmci_dtype_is_complex(dtype);
@@ -307,10 +307,12 @@ static void test_sides(const target *on, mmci_queue *queue, mmc_dtype dtype, uin
     int64_t dims[FACTORS + 1];
     for (int i = 0; i <= FACTORS; i++) dims[i] = side;
     const int32_t n = 2 + (int32_t)random_below(random, k % 3 == 0 && side < 30 ? FACTORS - 1 : 3);
-    const int64_t most = on->small || side > 64   ? 40
+    const int64_t many = on->small || side > 64   ? 40
                          : side < 6 && k % 8 == 0 ? 40000
                          : k % 4 == 0             ? 9000
-                                                  : 700;
+                                                  : 700,
+                  room = (k % 4 == 0 ? 1 << 23 : 1 << 22) / (n * side * side),
+                  most = many < room ? many : room;
     begin(&t, dtype, n, 2 + random_below(random, most), random_bits(random));
     set_shapes(&t, dims);
     add_tree(&t, 0, n - 1, 0, random);
