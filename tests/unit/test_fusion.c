@@ -360,12 +360,16 @@ static int collect(void *user, const char *bytes, size_t size) {
 static void pairs_are_told_by_device(void **state) {
   (void)state;
   static const char pair[] = "f32:10x30x5x60", wide[] = "f32:5120x20x400x30",
-                    several[] = "f32:20x20x20x20x4096x16x4096x16";
+                    several[] = "f32:20x20x20x20x4096x16x4096x16",
+                    narrow[] = "f32:20x20x20x20x128x16x128x16";
   static const struct {
     const char *device, *chain, *expected;
   } cases[] = {
       {"ref", pair, "1 pair of steps, executed in one call\n"},
-      {"ref", several, "3 pairs of steps, each executed in one call\n"},
+      {"ref", narrow, "3 pairs of steps, each executed in one call\n"},
+      {"ref", several,
+       "3 pairs of steps, 1 executed in one call, 2 fused in the cost only: device ref takes none "
+       "of them as one call\n"},
       {"blas", wide,
        "1 pair of steps, fused in the cost only: device blas takes no such pair as one call\n"},
       {"blas", several,

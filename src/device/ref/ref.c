@@ -198,17 +198,25 @@ typedef struct value {
   mmci_form form;
 } value;
 
+/* Results within a group are no workspace of the plan's, so that they have to be small. */
+enum { GROUP_SIDE = 128 };
+
 /* A kernel may be enqueued by one queue at a time. */
 struct mmci_group_kernel {
   mmci_group group; /* the group, with arrays of its own */
   mmci_form *forms;
   mmci_group_product *products;
   value *values;   /* n factors, then count results */
-  char *workspace; /* holds every intermediate, one after the other */
+  char **places;   /* where each result lies until its last reader has run; of the last, NULL */
+  char *workspace; /* holds the intermediates that are there at once */
 };
 
 static bool group_supports(const mmci_device *device, const mmci_group *group) {
   (void)device;
+  for (int32_t s = 0; s < group->count; s++) {
+    const mmci_group_product *x = &group->products[s];
+    if (x->m > GROUP_SIDE || x->k > GROUP_SIDE || x->n > GROUP_SIDE) return false;
+  }
   return group->count > 0 && group->variant == 0 && !group->rule.checked &&
          mmci_group_is_chains(group);
 }
@@ -223,8 +231,55 @@ static void group_release(mmci_group_kernel *kernel) {
   free(kernel->forms);
   free(kernel->products);
   free(kernel->values);
+  free(kernel->places);
   free(kernel->workspace);
   free(kernel);
+}
+
+/* Gives the intermediates numbers of places, which are used again once what lies there has been
+ * read; returns how many places there are. `numbers` has room for three of each product. */
+static int32_t number_places(const mmci_group *group, int32_t *numbers) {
+  const int32_t n = group->n, count = group->count;
+  int32_t *last_reader = numbers + count, *idle = numbers + 2 * count;
+  int32_t idle_count = 0, places = 0;
+  for (int32_t s = 0; s < count; s++) {
+    const int32_t reads[] = {group->products[s].left, group->products[s].right};
+    for (int o = 0; o < 2; o++)
+      if (reads[o] >= n) last_reader[reads[o] - n] = s;
+  }
+  for (int32_t s = 0; s < count - 1; s++) {
+    const int32_t reads[] = {group->products[s].left, group->products[s].right};
+    numbers[s] = idle_count > 0 ? idle[--idle_count] : places++;
+    for (int o = 0; o < 2; o++) {
+      const int32_t result = reads[o] - n;
+      if (result < 0 || last_reader[result] != s) continue;
+      idle[idle_count++] = numbers[result];
+      last_reader[result] = -1; /* both operands may be one */
+    }
+  }
+  return places;
+}
+
+/* Takes the workspace. */
+static mmc_status give_places(mmci_group_kernel *kernel, const mmci_group *group,
+                              mmci_error *error) {
+  const size_t count = (size_t)group->count, size = mmc_dtype_size(group->dtype);
+  int32_t *numbers = mmci_alloc_array(3 * count, sizeof *numbers);
+  if (numbers == NULL) return mmci_fail_nomem(error, 3 * count * sizeof *numbers);
+  uint64_t most = 0;
+  for (size_t s = 0; s < count - 1; s++) {
+    const mmci_group_product *x = &group->products[s];
+    const uint64_t bytes = mmci_result_bytes(x->m, x->n, size);
+    if (bytes > most) most = bytes;
+  }
+  const size_t places = (size_t)number_places(group, numbers);
+  kernel->places = mmci_alloc_zeroed(count, sizeof *kernel->places);
+  kernel->workspace = mmci_alloc_aligned(places, (size_t)most);
+  const bool has_room = kernel->places != NULL && kernel->workspace != NULL;
+  for (size_t s = 0; s < count - 1 && has_room; s++)
+    kernel->places[s] = kernel->workspace + (size_t)numbers[s] * (size_t)most;
+  free(numbers);
+  return has_room ? MMC_OK : mmci_fail_nomem(error, places * most);
 }
 
 static mmc_status group_prepare(mmci_device *device, const mmci_group *group,
@@ -233,20 +288,17 @@ static mmc_status group_prepare(mmci_device *device, const mmci_group *group,
     return mmci_fail(error, MMC_E_UNSUPPORTED, "group: expected variant 0, got %d", group->variant);
   mmci_group_kernel *kernel = mmci_alloc_zeroed(1, sizeof *kernel);
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
-  size_t n = (size_t)group->n, count = (size_t)group->count, size = mmc_dtype_size(group->dtype);
-  uint64_t bytes = 0;
-  for (size_t s = 0; s < count; s++)
-    bytes =
-        mmci_bytes_add(bytes, mmci_result_bytes(group->products[s].m, group->products[s].n, size));
+  const size_t n = (size_t)group->n, count = (size_t)group->count;
   kernel->group = *group;
   kernel->forms = mmci_alloc_array(n, sizeof *kernel->forms);
   kernel->products = mmci_alloc_array(count, sizeof *kernel->products);
   kernel->values = mmci_alloc_array(n + count, sizeof *kernel->values);
-  kernel->workspace = bytes <= SIZE_MAX ? mmci_alloc_aligned((size_t)bytes, 1) : NULL;
-  if (kernel->forms == NULL || kernel->products == NULL || kernel->values == NULL ||
-      kernel->workspace == NULL) {
+  mmc_status status = kernel->forms != NULL && kernel->products != NULL && kernel->values != NULL
+                          ? give_places(kernel, group, error)
+                          : mmci_fail_nomem(error, (n + count) * sizeof *kernel->values);
+  if (status != MMC_OK) {
     group_release(kernel);
-    return mmci_fail_nomem(error, bytes);
+    return status;
   }
   memcpy(kernel->forms, group->forms, n * sizeof *kernel->forms);
   memcpy(kernel->products, group->products, count * sizeof *kernel->products);
@@ -261,7 +313,6 @@ static mmc_status multiply_chain(const mmci_group_kernel *kernel, const void *co
   mmc_status status = MMC_OK;
   size_t size = mmc_dtype_size(group->dtype);
   value *results = kernel->values + group->n;
-  char *free_place = kernel->workspace;
   for (int32_t f = 0; f < group->n; f++)
     kernel->values[f] = (value){.data = mmci_batch_at(operands[f], &kernel->forms[f], size, i),
                                 .form = kernel->forms[f]};
@@ -281,13 +332,12 @@ static mmc_status multiply_chain(const mmci_group_kernel *kernel, const void *co
                       .a = a->form,
                       .b = b->form,
                       .ldc = last ? group->ldc : ld};
-    void *to =
-        last ? mmci_batch_result_at(c, group->c_gathered, group->c_stride, size, i) : free_place;
+    void *to = last ? mmci_batch_result_at(c, group->c_gathered, group->c_stride, size, i)
+                    : kernel->places[s];
     status = multiply(&gemm, a->data, b->data, to, (share){done / all, (done + 1) / all}, error);
     if (status == MMC_OK && done + 1 < all && mmci_interrupted())
       status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a group");
     results[s] = (value){.data = to, .form = {.ld = ld}};
-    free_place += mmci_result_bytes(x->m, x->n, size);
   }
   return status;
 }
@@ -339,6 +389,7 @@ const mmci_device_ops mmci_device_ref = {
     .enqueue = enqueue,
     .sync = mmci_host_sync,
     .group_supports = group_supports,
+    .group_side = GROUP_SIDE,
     .group_name = group_name,
     .group_prepare = group_prepare,
     .group_release = group_release,
