@@ -393,7 +393,8 @@ typedef struct mmc_plan_options {
   /* How many bytes of workspace are allowed, apart from factors and result, or MMC_NO_LIMIT. Of a
    * batch, fewer chains are multiplied at a time to keep within it. It includes what products on a
    * device hold for themselves; where there is no room for that, precision is "native". What
-   * mmc_plan_workspace_bytes() says of a plan is enough for the same chain and options. */
+   * mmc_plan_workspace_bytes() says of a plan is enough for the same chain and options, and, for up
+   * to 64 factors, for a plan that is no dearer. */
   uint64_t memory_limit_bytes;
   /* What to make least; NULL means "flops", the fewest multiplications.
    * "traffic": words moved off the chip, see fuse.
@@ -506,7 +507,9 @@ MMC_API mmc_status mmc_plan_explain(const mmc_plan *plan, mmc_format format, mmc
 /* Returns the multiplications of all chains of a batch together, those of products of shared
  * factors alone once. */
 MMC_API mmc_count mmc_plan_multiplications(const mmc_plan *plan);
-/* Returns the bytes that a run of the plan holds for intermediates. */
+/* Returns the bytes that a run of the plan holds for intermediates. Those within a call of several
+ * products are not among them: they stay in caches, or on a GPU's chip, and on the CPU have at most
+ * 128 rows and columns. */
 MMC_API uint64_t mmc_plan_workspace_bytes(const mmc_plan *plan);
 /* Returns the name of the device that will execute it, "blas", which lives as long as the
  * context. */

@@ -178,57 +178,87 @@ static mmc_status make(const mmci_objective *objective, const char *device, mmci
   return make_once(objective, device, p, &fits, error);
 }
 
+/* Says whether one plan is predicted to be cheaper than the other, by more than sums in another
+ * order differ. */
+static bool is_cheaper(const mmci_plan *plan, const mmci_plan *than) {
+  const double rounded_sums = 1 - 1e-9;
+  if (plan->energy != NULL && than->energy != NULL)
+    return plan->energy->joules < than->energy->joules * rounded_sums;
+  if (plan->time != NULL && than->time != NULL)
+    return plan->time->predicted_s < than->time->predicted_s * rounded_sums;
+  if (plan->traffic != NULL && than->traffic != NULL)
+    return plan->traffic->words < than->traffic->words;
+  return plan->multiplications < than->multiplications;
+}
+
 /* Makes the plan with a wider limit for its order, and keeps it where its groups leave no more in
  * memory than is allowed. Otherwise there is no plan: E_MEMORY_LIMIT. */
 static mmc_status make_wider(const mmci_objective *objective, const char *device, mmci_planning *p,
                              uint64_t order_limit_bytes, mmci_error *error) {
   p->order_limit_bytes = order_limit_bytes;
   mmc_status status = make(objective, device, p, error);
-  if (status != MMC_OK) return status;
+  if (status != MMC_OK) return status == MMC_E_OVERFLOW ? MMC_E_MEMORY_LIMIT : status;
   uint64_t bytes = mmci_bytes_add(p->plan.workspace_bytes, p->plan.scratch_bytes);
+  p->plan.limit_bytes = p->options->memory_limit_bytes;
   if (bytes <= p->options->memory_limit_bytes) return MMC_OK;
   mmci_plan_destroy(&p->plan);
   return MMC_E_MEMORY_LIMIT;
 }
 
-/* Makes the plan within the limit on its memory. The order is held to it first, as if all results
- * were kept in memory. Where none fits, groups may keep them elsewhere, and orders that need more
- * are tried: the best of all, and where that is of no use the next best ones, each of which needs
- * less than the one before, with fewer and fewer chains at a time, and then one. So what a plan
- * says that it needs is enough for it. */
+/* Puts a plan in place of the best so far unless it is dearer, because it leaves more room; else
+ * drops it. One that is crowded is no better than one that is not. */
+static void take_best(mmc_status *best, mmci_planning *p, mmc_status status, mmci_planning *next) {
+  if (status != MMC_OK) return;
+  if (*best == MMC_OK && (next->plan.crowded || is_cheaper(&p->plan, &next->plan))) {
+    mmci_plan_destroy(&next->plan);
+    return;
+  }
+  if (*best == MMC_OK) mmci_plan_destroy(&p->plan);
+  *best = MMC_OK;
+  *p = *next;
+}
+
+/* Makes the plan within the limit on its memory. Groups may keep results elsewhere, so the best
+ * order of all is tried first, and then the next best ones, each of which needs less than the one
+ * before, with fewer and fewer chains at a time, and then one; and at last one that is held to the
+ * limit as if all results were kept in memory. The cheapest plan that fits is taken. Which orders
+ * are tried does not depend on the limit: what a plan says that it needs is enough for one that is
+ * no dearer.
+ */
 static mmc_status make_within(const mmci_objective *objective, const char *device, mmci_planning *p,
                               mmci_error *error) {
   enum { STEPS = 64, MOST_FACTORS = 64 }; /* the search is slow in longer chains */
   const uint64_t limit_bytes = p->options->memory_limit_bytes;
-  const mmci_precision precision = p->precision;
-  p->order_limit_bytes = limit_bytes;
-  mmc_status status = make(objective, device, p, error);
-  if (status != MMC_E_MEMORY_LIMIT || limit_bytes == MMC_NO_LIMIT) return status;
-  mmci_error wider;
-  p->precision = precision;
-  mmc_status tried = make_wider(objective, device, p, MMC_NO_LIMIT, &wider);
-  for (int s = 0; s < STEPS && tried == MMC_E_MEMORY_LIMIT && p->order_bytes > 0; s++) {
-    if (p->chain->n > MOST_FACTORS) break;
-    const uint64_t more_bytes = p->order_bytes - p->order_chain_bytes; /* of all chains but one */
-    p->precision = precision;
-    tried = make_wider(objective, device, p,
-                       more_bytes > 0 ? p->order_chain_bytes + more_bytes / 4 : p->order_bytes - 1,
-                       &wider);
+  const int steps = limit_bytes == MMC_NO_LIMIT ? 0 : p->chain->n > MOST_FACTORS ? 1 : STEPS;
+  const mmci_planning asked = *p;
+  mmci_planning next = asked;
+  mmc_status status = MMC_OK, best = MMC_E_MEMORY_LIMIT;
+  uint64_t order_limit_bytes = MMC_NO_LIMIT;
+  for (int s = 0; s < steps && order_limit_bytes > limit_bytes; s++) {
+    next = asked;
+    status = make_wider(objective, device, &next, order_limit_bytes, error);
+    if (status != MMC_OK && status != MMC_E_MEMORY_LIMIT) break;
+    take_best(&best, p, status, &next);
+    const bool is_held = next.order_bytes <= limit_bytes; /* also where there is no order */
+    if (best == MMC_OK && is_held && s == 0) return MMC_OK;
+    /* No order that needs less takes fewer multiplications. */
+    if (is_held || (best == MMC_OK && objective == &mmci_objective_flops)) break;
+    const uint64_t more_bytes = next.order_bytes - next.order_chain_bytes; /* but for one chain */
+    order_limit_bytes =
+        more_bytes > 0 ? next.order_chain_bytes + more_bytes / 4 : next.order_bytes - 1;
   }
-  if (tried == MMC_OK || tried == MMC_E_MEMORY_LIMIT) return tried; /* error says what is missing */
-  if (error != NULL) *error = wider;
-  return tried;
+  if (status == MMC_OK || status == MMC_E_MEMORY_LIMIT) {
+    next = asked;
+    next.order_limit_bytes = limit_bytes;
+    status = make(objective, device, &next, error);
+    take_best(&best, p, status, &next);
+    if (best == MMC_OK && status == MMC_E_MEMORY_LIMIT) return MMC_OK;
+  }
+  if (status != MMC_OK && best == MMC_OK) mmci_plan_destroy(&p->plan);
+  return status;
 }
 
 /* ---- structure ------------------------------------------------------------------------------- */
-
-/* Says whether one plan is predicted to be cheaper than the other, by more than sums in another
- * order differ. */
-static bool is_cheaper(const mmci_plan *plan, const mmci_plan *than) {
-  if (plan->time != NULL && than->time != NULL)
-    return plan->time->predicted_s < than->time->predicted_s * (1 - 1e-9);
-  return plan->multiplications < than->multiplications;
-}
 
 /* A plan that uses the structure of factors, where there is one. */
 typedef struct structured {

@@ -55,7 +55,7 @@ check plan_power 0 plan f64:64x64^1000@10:T --on ref
 check plan_power_json 0 plan f32:64x64^40 --on ref --json
 holds plan_power_json_valid is_json said/plan_power_json.stdout
 check plan_power_dot 0 plan f64:8x9x9^3x8x9x9^3x8=1,2,5,1,2,5 --on ref --dot
-check plan_power_limit 0 plan 8x8^15 --on ref --memory-limit 1KiB
+check plan_power_limit 0 plan 200x200^15 --on ref --memory-limit 640K
 check plan_power_bad 2 plan 64x65^3
 check plan_repeats_bad 2 plan 64x64x64=1,3
 check plan_batch_none 0 plan 10x30x5@0 --on ref
@@ -65,10 +65,10 @@ for solver in auto hu-shing table brute; do
   check plan_solver_$solver 0 plan $clrs --on ref --solver $solver --for flops
 done
 check plan_left_to_right 0 plan $clrs --on ref --solver left-to-right
-check plan_limit 0 plan 100x30x5x100x10 --on ref --memory-limit 4K
-check plan_limit_fits 0 plan 100x30x5x100x10 --on ref --memory-limit 5K
+check plan_limit 0 plan 1000x30x5x1000x10 --on ref --memory-limit 40K
+check plan_limit_fits 0 plan 1000x30x5x1000x10 --on ref --memory-limit 41K
 check plan_limit_none_needed 0 plan 100x30x5x100x10 --on ref --memory-limit 0
-check plan_limit_kib 0 plan 100x30x5x100x10 --on ref --memory-limit 3KiB
+check plan_limit_kib 0 plan 1000x30x5x1000x10 --on ref --memory-limit 39KiB
 
 printf '# the textbook chain\n\n  %s  # with a comment\n' $clrs >line
 input=line

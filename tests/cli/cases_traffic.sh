@@ -24,7 +24,7 @@ check traffic_one 0 plan 10x30 --for traffic --on ref --json
 holds traffic_one_valid is_json said/traffic_one.stdout
 check traffic_huge 0 plan 4611686018427387904x2x3 --for traffic --on ref --on-chip 1 --json
 holds traffic_huge_valid is_json said/traffic_huge.stdout
-check traffic_limit 0 plan 100x30x5x100x10 --for traffic --on ref --memory-limit 4K
+check traffic_limit 0 plan 1000x30x5x1000x10 --for traffic --on ref --memory-limit 40K
 
 # ---- the poster's table --------------------------------------------------------------------------
 

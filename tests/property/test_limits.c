@@ -1,6 +1,6 @@
 /* test_limits.c: a limit on memory that equals what a plan says that it needs is kept: planning the
- * same chain within it succeeds, and needs no more. Plans are drawn without a limit, and within
- * one.
+ * same chain within it succeeds, needs no more, and is not dearer. Plans are drawn without a limit,
+ * and within one.
  */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -44,6 +44,14 @@ static void random_chain(uint64_t *random, char text[TEXT_SIZE]) {
                              random_below(random, 3) == 0 ? 'N' : 'n');
 }
 
+/* Returns what the plan was made for: seconds, joules, words or multiplications. */
+static double cost_of(const mmc_plan *plan, const char *objective) {
+  if (strcmp(objective, "time") == 0) return mmc_plan_predicted_seconds(plan);
+  if (strcmp(objective, "energy") == 0) return mmc_plan_predicted_joules(plan);
+  return mmc_count_to_double(strcmp(objective, "traffic") == 0 ? mmc_plan_traffic_words(plan)
+                                                               : mmc_plan_multiplications(plan));
+}
+
 static void a_limit_that_a_plan_says_is_kept(void **state) {
   (void)state;
   static const char *const objectives[] = {"flops", "traffic", "time", "energy"};
@@ -77,6 +85,11 @@ static void a_limit_that_a_plan_says_is_kept(void **state) {
         fail_msg("seed %" PRIu64 ", %s for %s on %s: %s", seed, text, options.objective,
                  options.device, mmc_context_message(context, message, sizeof message));
       assert_true(mmc_plan_workspace_bytes(again) <= bytes);
+      const double cost = cost_of(plan, options.objective);
+      if (!(cost_of(again, options.objective) <= cost * (1 + 1e-9)))
+        fail_msg("seed %" PRIu64 ", %s for %s on %s within %" PRIu64 " bytes: %g, and %g before",
+                 seed, text, options.objective, options.device, bytes,
+                 cost_of(again, options.objective), cost);
       mmc_plan_destroy(again);
       mmc_plan_destroy(plan);
       tried++;
