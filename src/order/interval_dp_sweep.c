@@ -9,7 +9,9 @@
  *
  * Wide strips read the tiles of row I once for several columns; narrow ones keep more threads busy.
  */
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -96,6 +98,34 @@ static void work_through(mmci_dp_work *work, strips *all) {
   }
 }
 
+typedef struct helper {
+  mmci_dp_work work;
+  strips *all;
+  pthread_t thread;
+} helper;
+
+static void *help(void *user) {
+  const helper *x = user;
+  mmci_dp_work work = x->work; /* threads write to theirs all the time */
+  work_through(&work, x->all);
+  return NULL;
+}
+
+/* Works with as many threads as there are helpers, or as the system gives; the first one is the
+ * caller. OpenMP's threads would do, but that a child process would wait for them for ever, and
+ * that without memory OpenMP ends the program. */
+static void work_together(helper *helpers, int count) {
+  int begun = 1;
+  sigset_t signals, before;
+  sigfillset(&signals);
+  pthread_sigmask(SIG_BLOCK, &signals, &before);
+  while (begun < count && pthread_create(&helpers[begun].thread, NULL, help, &helpers[begun]) == 0)
+    begun++;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  help(&helpers[0]);
+  for (int t = 1; t < begun; t++) pthread_join(helpers[t].thread, NULL);
+}
+
 static int threads_for(const mmci_dp_run *run) {
 #ifdef _OPENMP
   int threads = run->problem->threads;
@@ -119,9 +149,11 @@ mmc_status mmci_dp_sweep(mmci_dp_run *run, mmci_error *error) {
 
   size_t column_bytes = (size_t)all.width * run->kernel->column_bytes(tiles);
   unsigned char *columns = mmci_alloc_aligned((size_t)threads, column_bytes);
+  helper *helpers = mmci_alloc_array((size_t)threads, sizeof *helpers);
   all.finished = mmci_alloc_array((size_t)all.count, sizeof *all.finished);
-  if (columns == NULL || all.finished == NULL) {
+  if (columns == NULL || helpers == NULL || all.finished == NULL) {
     free(columns);
+    free(helpers);
     free(all.finished);
     return mmci_fail_nomem(error, (size_t)threads * column_bytes);
   }
@@ -129,19 +161,13 @@ mmc_status mmci_dp_sweep(mmci_dp_run *run, mmci_error *error) {
   atomic_init(&all.next, 0);
   run->steps = (double)tiles * (double)(tiles + 1) * (double)(tiles - 1) / 6;
 
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads) if (threads > 1)
-  {
-    int thread = omp_get_thread_num();
-    mmci_dp_work work = {
-        .run = run, .columns = columns + (size_t)thread * column_bytes, .is_caller = thread == 0};
-    work_through(&work, &all);
-  }
-#else
-  mmci_dp_work work = {.run = run, .columns = columns, .is_caller = true};
-  work_through(&work, &all);
-#endif
+  for (int t = 0; t < threads; t++)
+    helpers[t] = (helper){
+        .work = {.run = run, .columns = columns + (size_t)t * column_bytes, .is_caller = t == 0},
+        .all = &all};
+  work_together(helpers, threads);
 
+  free(helpers);
   free(columns);
   free(all.finished);
   if (!atomic_load(&run->stop)) return MMC_OK;

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 // clang-format off
 #include <cmocka.h>
@@ -284,6 +285,32 @@ static void many_threads(void **state) {
   check("auto", 100000, MAX_N, dims, "threads");
 }
 
+/* A child process waits for no thread that its parent has. */
+static void a_child_fills_tables_too(void **state) {
+  (void)state;
+#ifdef __SANITIZE_THREAD__
+  skip(); /* its children cannot start threads */
+#endif
+  uint64_t random = seed + 3;
+  int64_t dims[MAX_N + 1];
+  random_dims(&random, 0, MAX_N, dims);
+  fill_counts(MAX_N, dims);
+  check(NULL, 4, MAX_N, dims, "before a fork");
+  const pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    const mmci_order_problem problem = {.n = MAX_N, .dims = dims, .threads = 4};
+    mmci_order_answer answer;
+    mmci_error error = {0};
+    alarm(60);
+    const mmc_status status = mmci_solver_interval_dp.solve(&problem, false, &answer, &error);
+    _exit(status == MMC_OK && answer.multiplications == book.cost[0][MAX_N] ? 0 : 1);
+  }
+  int status = -1;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+}
+
 /* ---- prices -------------------------------------------------------------------------------- */
 
 /* user is the kind: whole numbers with ties; fractions; mostly forbidden; all forbidden. */
@@ -497,6 +524,7 @@ int main(void) {
       cmocka_unit_test(every_kernel_has_run),
       cmocka_unit_test(known_chains_on_every_kernel),
       cmocka_unit_test(many_threads),
+      cmocka_unit_test(a_child_fills_tables_too),
       cmocka_unit_test(prices_are_the_textbooks),
       cmocka_unit_test(multiplications_as_a_price),
       cmocka_unit_test(bad_prices_are_named),

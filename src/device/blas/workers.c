@@ -161,10 +161,6 @@ static bool start_helper(helper *x) {
 /* ---- forks, and the end ---------------------------------------------------------------------- */
 
 static void before_fork(void) {
-#ifdef _OPENMP
-  omp_pause_resource_all(
-      omp_pause_hard); /* ends OpenMP's threads, which fill the tables of orders */
-#endif
   pthread_mutex_lock(&lock);
 }
 
