@@ -777,8 +777,8 @@ MMC_API mmc_status mmc_ranges_pop_front(mmc_ranges *ranges, int64_t count);
 /* METHOD. out = the product of factors first, first + 1, ... end - 1, where 0 <= first <= end <=
  * the length; of none, the identity. out is n x n, in any layout and ld. NaN and Inf pass through
  * as in IEEE arithmetic, and never from a factor outside the range. It is complete on return.
- * Returns: E_ARG (the message names the argument), E_DEVICE, E_NOMEM, E_INTERRUPTED
- * (mmc_ranges_progress). */
+ * Returns: E_ARG (the message names the argument), E_DEVICE, E_NOMEM, E_MEMORY_LIMIT (the limit has
+ * no room for one factor and a product), E_INTERRUPTED (mmc_ranges_progress). */
 MMC_API mmc_status mmc_ranges_product(mmc_ranges *ranges, int64_t first, int64_t end,
                                       const mmc_matrix *out);
 
@@ -843,8 +843,9 @@ MMC_API uint64_t mmc_gradients_offset(const mmc_gradients *gradients, int64_t i)
 MMC_API void mmc_gradients_on_stream(mmc_gradients *gradients, void *stream);
 
 /* METHOD. Has the two methods below ask progress on the host, as mmc_run_progress() says of
- * mmc_execute(): where it answers other than 0 they return E_INTERRUPTED, and the way forward is
- * gone again before the way back. progress NULL: nobody is asked. A NULL gradients is a no-op. */
+ * mmc_execute(): where it answers other than 0 they return E_INTERRUPTED, and
+ * mmc_gradients_forward() is to be called again before the way back. progress NULL: nobody is
+ * asked. A NULL gradients is a no-op. */
 MMC_API void mmc_gradients_progress(mmc_gradients *gradients, mmc_progress_fn progress, void *user);
 
 /* METHOD. out = the product, as by mmc_execute(), with the results that the gradients need kept in
@@ -853,11 +854,11 @@ MMC_API void mmc_gradients_progress(mmc_gradients *gradients, mmc_progress_fn pr
  * (mmc_gradients_progress). */
 MMC_API mmc_status mmc_gradients_forward(mmc_gradients *gradients, const mmc_matrix *factors,
                                          void *memory, const mmc_matrix *out);
-/* METHOD. Puts the gradients into memory, in place of what mmc_gradients_forward() has kept there:
- * each cotangent is good for one call, and before another the way forward is gone again. factors
- * hold what they held then. cotangent is dims[0] x dims[n]; of a batch, stride 0 shares one.
- * copies, unless NULL, are n matrices as factors are, of which those that are wanted get copies;
- * they must not overlap anything else. Returns: as mmc_gradients_forward(). */
+/* METHOD. Puts the gradients into memory, in place of what mmc_gradients_forward() has kept there,
+ * which is to be called before each call of this one: what else memory holds makes wrong gradients,
+ * and is not noticed. factors hold what they held then. cotangent is dims[0] x dims[n]; of a batch,
+ * stride 0 shares one. copies, unless NULL, are n matrices as factors are, of which those that are
+ * wanted get copies; they must not overlap anything else. Returns: as mmc_gradients_forward(). */
 MMC_API mmc_status mmc_gradients_backward(mmc_gradients *gradients, const mmc_matrix *factors,
                                           void *memory, const mmc_matrix *cotangent,
                                           const mmc_matrix *copies);
