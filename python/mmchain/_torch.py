@@ -224,7 +224,7 @@ class _Chain(torch.autograd.Function):
     def _go(way: Any, matrices: Sequence[torch.Tensor], memory: torch.Tensor, end: torch.Tensor) -> None:
         """Goes a way with the matrices where they lie, or with copies where they cannot be read so."""
         if way(tuple(map(_handed, matrices)), _handed(memory), _handed(end)) is NotImplemented:
-            copies = tuple(_handed(matrix.contiguous()) for matrix in matrices)
+            copies = tuple(_handed(settled(matrix).contiguous()) for matrix in matrices)
             if way(copies, _handed(memory), _handed(end.contiguous())) is NotImplemented:
                 raise BufferError("arrays: expected tensors whose memory can be read")
 

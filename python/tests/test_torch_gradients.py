@@ -381,6 +381,7 @@ def test_zeros_without_memory(make, dtype, count):
     assert torch.equal(mmchain.plan([zeros, zeros]).execute([zeros, zeros]), nothing)
     for factor in factors:
         factor.requires_grad_()
+    assert torch.equal(mmchain.multi_dot([*factors, zeros]), nothing)
     product = mmchain.multi_dot(factors)
     (slope,) = torch.autograd.grad(product.abs().sum(), factors[0], create_graph=True)
     (second,) = torch.autograd.grad((slope * slope).sum(), factors[1], allow_unused=True)
