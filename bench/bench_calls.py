@@ -14,7 +14,8 @@ Kinds of calls:
     vector  vectors at the ends
     repeat  the same array at several places
     out     nothing special, 40 % squares
-    grad    PyTorch's factors all want gradients, which are timed with the products
+    grad    PyTorch's factors all want gradients, which are timed with the products; halfgrad: of 16 bits
+    cast    PyTorch's products of float32 under torch.autocast, in bfloat16
 
 The peer's call is numpy.linalg.multi_dot, or torch.linalg.multi_dot, of matrices, and products from left to
 right of stacks. Every answer is compared with one in float64 or complex128, those of integers with the
@@ -27,6 +28,7 @@ the worst cases. The exit status is 1 where an answer is wrong.
 
 import argparse
 import collections
+import contextlib
 import functools
 import math
 import random
@@ -54,6 +56,7 @@ class NumPys:
     def __init__(self, seed, device):
         self.values = np.random.default_rng(seed)
         self.sync = lambda: None
+        self.mode = lambda kind: contextlib.nullcontext()
 
     def random(self, shape, dtype):
         if dtype == "bool":
@@ -90,7 +93,7 @@ class NumPys:
 class Tensors:
     """Tensors of PyTorch."""
 
-    kinds = ["view", "stack", "half", "integer", "vector", "repeat", "out", "grad"]
+    kinds = ["view", "stack", "half", "integer", "vector", "repeat", "out", "grad", "halfgrad", "cast"]
     halves, integers = ["float16", "bfloat16"], INTEGERS
     views = ["plain", "plain", "turned", "axes", "padded", "inside", "rows", "columns", "one", "adjoint"]
 
@@ -103,6 +106,9 @@ class Tensors:
         self.sync = torch.cuda.synchronize if device == "cuda" else lambda: None
         if device == "cuda":  # which has no products of integers
             self.kinds = [kind for kind in self.kinds if kind != "integer"]
+
+    def mode(self, kind):
+        return self.torch.autocast(self.device, self.torch.bfloat16, enabled=kind == "cast")
 
     def random(self, shape, dtype):
         torch, kind = self.torch, getattr(self.torch, dtype)
@@ -159,7 +165,8 @@ def draw(of, choose, kinds, most):
     """A case: kind, text and arrays; None where it is too large."""
     kind = choose.choice(kinds)
     dtype = choose.choice(["float32", "float64", "float64", "complex64", "complex128"])
-    dtype = choose.choice({"half": of.halves, "integer": of.integers}.get(kind, [dtype]))
+    of_kind = {"half": of.halves, "halfgrad": of.halves, "integer": of.integers, "cast": ["float32"]}
+    dtype = choose.choice(of_kind.get(kind, [dtype]))
     count, high = choose.choice([2, 2, 3, 3, 4, 5, 6, 9]), choose.choice([6, 16, 40, 100, 300, 700])
     dims = [max(1, round(math.exp(choose.uniform(0, math.log(high))))) for _ in range(count + 1)]
     if choose.random() < 0.35:
@@ -173,7 +180,7 @@ def draw(of, choose, kinds, most):
     products = math.prod(stack)
     elements = sum(map(math.prod, zip(dims, dims[1:]))) * products
     multiplications = dims[0] * sum(map(math.prod, zip(dims[1:], dims[2:]))) * products
-    if elements > 6e6 * most or multiplications > (2e8 if kind in ("half", "integer") else 6e8) * most:
+    if elements > 6e6 * most or multiplications > (2e8 if kind in ("half", "halfgrad", "integer") else 6e8) * most:
         return None
     arrays, said = [], []
     for rows, cols in zip(dims, dims[1:]):
@@ -240,7 +247,7 @@ def least_us(of, calls, window_s=0.003, rounds=5):
 
 def peer_of(of, kind, arrays):
     """The peer's call."""
-    if all(array.ndim <= 2 for array in arrays) and len(arrays) > 2 and kind != "grad":
+    if all(array.ndim <= 2 for array in arrays) and len(arrays) > 2 and not kind.endswith("grad"):
         return lambda: of.multi_dot(arrays)
     return lambda: functools.reduce(of.matmul, arrays)
 
@@ -252,9 +259,10 @@ def first_us(of, cases, ours_first):
     for side in (1, 0) if ours_first else (0, 1):
         of.sync()
         for case, pair in enumerate(calls):
-            begin = time.perf_counter()
-            pair[side]()
-            of.sync()
+            with of.mode(cases[case][0]):
+                begin = time.perf_counter()
+                pair[side]()
+                of.sync()
             took[case][side] = 1e6 * (time.perf_counter() - begin)
     return took
 
@@ -265,7 +273,7 @@ def measure(of, kind, arrays):
     ours = lambda: mmchain.multi_dot(arrays)  # noqa: E731
     right = is_right(of, arrays, ours(), peer())
     calls = [peer, ours]
-    if kind == "grad":
+    if kind.endswith("grad"):
         for array in arrays:
             array.requires_grad_()
         calls = [lambda: peer().abs().sum().backward(), lambda: ours().abs().sum().backward()]
@@ -298,7 +306,8 @@ def main():
             measured = [(case, times, True) for case, times in measured][FIRST_WARM:]
         else:
             case = draw(of, choose, kinds, most)
-            measured = [(case, *measure(of, case[0], case[3]))] if case is not None else []
+            with of.mode(case and case[0]):
+                measured = [(case, *measure(of, case[0], case[3]))] if case is not None else []
         for (kind, dtype, text, _), (peer, ours), right in measured:
             results.append((peer / ours, kind, dtype, f"{peer:9.1f} {ours:9.1f} us  {kind} {dtype} {text}"))
             if not right:

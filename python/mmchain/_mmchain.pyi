@@ -196,6 +196,7 @@ def set_torch(
     is_grad_enabled: Callable[[], bool],
     by_us: Callable[..., Any],
     precision: Callable[[], str],
+    has_bf16: bool,
     /,
 ) -> None: ...
 def is_watched() -> bool: ...

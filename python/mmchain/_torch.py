@@ -384,6 +384,14 @@ def _with_gradients(tensors: List[torch.Tensor], device: Optional[str]) -> Any:
         return None  # what does not fit is said in NumPy's words
 
 
+def _has_bf16() -> bool:
+    """Whether PyTorch multiplies bfloat16 by oneDNN on this processor, and not in plain loops."""
+    try:
+        return torch.backends.mkldnn.is_available() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    except (AttributeError, RuntimeError):
+        return False
+
+
 for _kind in _exact:
     _general.shortcuts[_kind] = _with_gradients
 # Few plain matrices are multiplied from C, by the same functions.
@@ -397,6 +405,7 @@ _mmchain.set_torch(
     torch.is_grad_enabled,
     _matrices_by_us,
     torch.get_float32_matmul_precision,
+    _has_bf16(),
 )
 
 

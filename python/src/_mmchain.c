@@ -286,8 +286,9 @@ static PyMethodDef functions[] = {
      "xla_target(minor): a capsule of the foreign function of XLA that multiplies a chain on the "
      "CPU, by version 0.minor of that interface."},
     {"set_torch", mmcp_set_torch, METH_VARARGS,
-     "set_torch(types, mm, matmul, multi_dot, is_grad_enabled, by_us, precision): PyTorch's own "
-     "functions, for tensors of these types."},
+     "set_torch(types, mm, mv, dot, matmul, multi_dot, is_grad_enabled, by_us, precision, "
+     "has_bf16): "
+     "PyTorch's own functions, for tensors of these types."},
     {"is_watched", mmcp_watched, METH_NOARGS,
      "Whether a TorchDispatchMode or a trace watches PyTorch's operations."},
     {"tensor_bytes", mmcp_tensor_bytes, METH_VARARGS,

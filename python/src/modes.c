@@ -19,6 +19,9 @@ static void *const *(*trace)(void);
  * devices than these two are no memory of ours. */
 static bool (*is_cast)(int8_t device);
 enum { CPU, CUDA };
+/* at::ScalarType at::autocast::get_autocast_dtype(c10::DeviceType), or NULL. */
+static int8_t (*cast_dtype)(int8_t device);
+enum { HALF = 5, BFLOAT16 = 15 }; /* of at::ScalarType */
 static PyObject *tangents; /* the names of torch.autograd.forward_ad, which holds the level */
 static PyObject *level;    /* that one's name */
 
@@ -61,6 +64,8 @@ static bool knows(void) {
         mmcp_torch_function("libtorch_cpu.so", "_ZN5torch3jit6tracer15getTracingStateEv");
     *(void **)&is_cast = mmcp_torch_function(
         "libtorch_cpu.so", "_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE");
+    *(void **)&cast_dtype = mmcp_torch_function(
+        "libtorch_cpu.so", "_ZN2at8autocast18get_autocast_dtypeEN3c1010DeviceTypeE");
     tangents = Py_XNewRef(PyModule_GetDict(forward));
     level = PyUnicode_InternFromString("_current_level");
   }
@@ -81,6 +86,13 @@ static int ask(const question *q) {
 int mmcp_is_autocast(void) {
   if (!knows()) return 0;
   return is_cast != NULL ? is_cast(CPU) || is_cast(CUDA) : ask(&autocast);
+}
+
+bool mmcp_autocast(mmc_dtype *out) {
+  if (!knows() || is_cast == NULL || cast_dtype == NULL || !is_cast(CPU)) return false;
+  const int8_t dtype = cast_dtype(CPU);
+  *out = dtype == HALF ? MMC_F16 : MMC_BF16;
+  return dtype == HALF || dtype == BFLOAT16;
 }
 
 static int is_watched(void) {

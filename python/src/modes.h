@@ -4,11 +4,14 @@
 
 #include "state.h"
 
-/* Both questions return 1 or 0, 0 where nobody has loaded PyTorch, or -1 with an exception set; an
+/* Questions answer 1 or 0, 0 where nobody has loaded PyTorch, or -1 with an exception set; an
  * answer takes a few nanoseconds. */
 
 /* Says whether torch.autocast may have products in other dtypes. */
 int mmcp_is_autocast(void);
+/* Says whether torch.autocast has products on the CPU in 16 bits, and in which dtype; false where
+ * PyTorch cannot be asked at once. */
+bool mmcp_autocast(mmc_dtype *out);
 /* Says whether PyTorch itself must multiply ordinary tensors, because its operations are watched,
  * because tensors may have tangents, or because of autocast. Autocast does not matter to a call
  * that has a plan, since the plan says what dtype its products have. */

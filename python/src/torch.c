@@ -28,18 +28,21 @@ enum {
 };
 
 static PyObject *types, *mm, *mv, *dot, *matmul, *multi_dot, *is_grad_enabled, *by_us, *precision;
+static bool has_bf16; /* whether PyTorch multiplies bfloat16 by oneDNN on this processor */
 
 PyObject *mmcp_set_torch(PyObject *module, PyObject *args) {
   enum { GIVEN = 9 };
   PyObject *given[GIVEN];
+  int bf16;
   (void)module;
-  if (!PyArg_ParseTuple(args, "O!OOOOOOOO:set_torch", &PyTuple_Type, &given[0], &given[1],
-                        &given[2], &given[3], &given[4], &given[5], &given[6], &given[7],
-                        &given[8]))
+  if (!PyArg_ParseTuple(args, "O!OOOOOOOOp:set_torch", &PyTuple_Type, &given[0], &given[1],
+                        &given[2], &given[3], &given[4], &given[5], &given[6], &given[7], &given[8],
+                        &bf16))
     return NULL;
   PyObject **kept[GIVEN] = {&types,           &mm,    &mv,       &dot, &matmul, &multi_dot,
                             &is_grad_enabled, &by_us, &precision};
   for (int i = 0; i < GIVEN; i++) Py_XSETREF(*kept[i], Py_NewRef(given[i]));
+  has_bf16 = bf16 != 0;
   Py_RETURN_NONE;
 }
 
@@ -51,7 +54,10 @@ typedef struct chain {
   bool has_stacks;
   double counts[MOST_STACKS]; /* matrices of each stack */
   int first_wanted;           /* the first that wants a gradient */
-  mmc_dtype dtype;
+  bool is_recorded;           /* whether some do, and are to have it */
+  mmc_dtype dtype;            /* that the products have */
+  bool is_cast;               /* whether torch.autocast has factors on the CPU cast to lower */
+  mmc_dtype lower;
   bool is_row, is_column;   /* whether the first, the last is a vector */
   bool is_on_gpu, anywhere; /* anywhere: no device was asked for */
   int64_t dims[MOST_FACTORS + 1];
@@ -92,14 +98,17 @@ static int truth_of(PyObject *value) {
   return truth;
 }
 
-/* Says whether products are recorded as they are computed. */
-static int is_recorded(chain *c) {
+/* Says whether products are PyTorch's because they are recorded as they are computed, or because it
+ * casts their factors. */
+static int is_theirs(chain *c) {
   int wants = 0;
   for (int i = 0; i < c->n && wants == 0; i++) {
     wants = mmcp_requires_grad(c->items[i]);
     c->first_wanted = i;
   }
-  return wants == 1 ? truth_of(PyObject_CallNoArgs(is_grad_enabled)) : wants;
+  if (wants == 1) wants = truth_of(PyObject_CallNoArgs(is_grad_enabled));
+  c->is_recorded = wants == 1;
+  return wants == 0 ? c->is_cast : wants;
 }
 
 /* Says whether the factor may be one of the chain: a matrix, a stack, or a vector at an end. */
@@ -127,8 +136,8 @@ static bool is_for_multi_dot(const chain *c) {
   return (c->is_row && c->n > 2) || (c->n > MOST_BY_MM && c->n < LEAST_BY_US);
 }
 
-/* Reads the dtype and the dims of factors of one dtype on one device that fit together. Returns 0
- * when they are not that. */
+/* Reads the dtype and the dims of factors that torch.autocast casts to one dtype, or that have one,
+ * on one device, and that fit together. Returns 0 when they are not that. */
 static int read_dims(chain *c) {
   const dl_exchange *exchange = mmcp_exchange_of(c->items[0]);
   dl_device device = {0};
@@ -148,6 +157,8 @@ static int read_dims(chain *c) {
         tensor.device.type != device.type || tensor.device.id != device.id ||
         !mmcp_dtype_of_dl(tensor.dtype, &dtype))
       return 0;
+    const bool is_lowered = dtype == MMC_F32 || dtype == MMC_F16 || dtype == MMC_BF16;
+    if (c->is_cast && !c->is_on_gpu && is_lowered) dtype = c->lower;
     if (i == 0) c->dtype = dtype;
     if (dtype != c->dtype || !read_shape(c, i, &tensor)) return 0;
   }
@@ -251,10 +262,15 @@ static int call_multi_dot(PyObject *sequence, PyObject **out) {
   return *out != NULL ? 1 : no_result();
 }
 
-static bool is_for_us(const chain *c) {
+static int64_t largest_dim(const chain *c) {
   int64_t largest = 0;
   for (int d = 0; d <= c->n; d++) largest = c->dims[d] > largest ? c->dims[d] : largest;
-  return c->n >= (c->is_on_gpu ? LEAST_BY_US_ON_GPU : LEAST_BY_US) && largest <= LARGEST_BY_US;
+  return largest;
+}
+
+static bool is_for_us(const chain *c) {
+  const int least = c->is_on_gpu ? LEAST_BY_US_ON_GPU : LEAST_BY_US;
+  return c->n >= least && largest_dim(c) <= LARGEST_BY_US;
 }
 
 /* Says whether there are as many matrices of each. */
@@ -292,8 +308,59 @@ static int multiply_in_order(chain *c, PyObject **out) {
   return *out != NULL ? 1 : no_result();
 }
 
+/* Says whether so many products take PyTorch no longer than us where ours are functions with
+ * gradients or come after casts, some 20 us each: they have few multiplications, or are oneDNN's,
+ * which PyTorch has multiply all but the smallest of a stack. */
+static bool is_short(const chain *c, double each, double count) {
+  enum { MOST = 1 << 15, LEAST_BY_ONEDNN = 400 };
+  if (each * count <= MOST) return true;
+  return has_bf16 && c->dtype == MMC_BF16 && (count == 1 || each >= LEAST_BY_ONEDNN);
+}
+
+/* The matrices of the largest stack among the factors from the first to the last. */
+static double largest_count(const chain *c, int first, int last) {
+  double count = 1;
+  for (int i = first; i <= last; i++) count = fmax(count, c->counts[i]);
+  return count;
+}
+
+static bool are_short(const chain *c, int first, int last) {
+  if (first == last) return true;
+  const int split = c->splits[first][last];
+  double each = (double)c->dims[first] * (double)c->dims[split + 1] * (double)c->dims[last + 1];
+  double count = largest_count(c, first, last);
+  if (largest_count(c, split + 1, last) == 1) { /* the stack's rows are those of one matrix */
+    each *= count;
+    count = 1;
+  }
+  return is_short(c, each, count) && are_short(c, first, split) && are_short(c, split + 1, last);
+}
+
+/* Multiplies factors of 16 bits, or what is cast to them, on the CPU. */
+static int multiply_halves(chain *c, PyObject *sequence, PyObject **out) {
+  const double largest = (double)largest_dim(c);
+  const bool is_ordered = c->n <= MOST_STACKS;
+  if (is_ordered && choose_order(c) < 0) return -1;
+  if (is_ordered ? !are_short(c, 0, c->n - 1) : !is_short(c, largest * largest * largest, 1))
+    return 0;
+  /* Where nothing is recorded, calls from within multi_dot take less than ours of mm. */
+  if (!c->has_stacks && c->n > (c->is_recorded ? MOST_BY_MM : 2))
+    return call_multi_dot(sequence, out);
+  *out = multiply(c, 0, c->n - 1);
+  return *out != NULL ? 1 : no_result();
+}
+
 /* ---- large products on the CPU ----------------------------------------------------------------
  */
+
+/* Says whether MKL has kernels for this processor: on others it takes those for AVX2. */
+static bool is_mkls(void) {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("intel");
+#else
+  return false;
+#endif
+}
 
 /* Multiplications of a product, and in 16 bits of all of a stack, from which on PyTorch's take less
  * on the CPU, as measured with its MKL and oneDNN beside OpenBLAS 0.3.31; 0 where ours take no
@@ -304,10 +371,10 @@ static double least_for_torch(mmc_dtype dtype) {
     case MMC_F32:
       return 1 << 20;
     case MMC_BF16:
-      return 1 << 19;
+      return has_bf16 ? 1 << 19 : 0;
     case MMC_C64:
     case MMC_C128:
-      return 1 << 13;
+      return is_mkls() ? 1 << 13 : 1 << 19;
     default:
       return 0;
   }
@@ -367,11 +434,13 @@ static bool is_one_for_torch(const chain *c) {
 
 /* Multiplies the factors, which the sequence held; returns as mmcp_torch_multiply(). */
 static int multiply_chain(chain *c, PyObject *sequence, PyObject **out) {
-  int done = c->n == 2 ? read_dims(c) : is_recorded(c);
+  int done = c->n == 2 ? read_dims(c) : is_theirs(c);
   if (done != 1) return done;
   if (is_one_for_torch(c)) return multiply_in_order(c, out);
-  done = c->n == 2 ? is_recorded(c) : read_dims(c);
-  if (done != 1 || c->dtype > (c->is_on_gpu ? MMC_BF16 : MMC_C128)) return done < 0 ? -1 : 0;
+  done = c->n == 2 ? is_theirs(c) : read_dims(c);
+  if (done != 1 || c->dtype > MMC_BF16) return done < 0 ? -1 : 0;
+  if (c->is_on_gpu && !c->is_recorded) return 0;
+  if (c->dtype > MMC_C128 && !c->is_on_gpu) return multiply_halves(c, sequence, out);
   if (is_for_multi_dot(c)) return call_multi_dot(sequence, out);
   if (is_for_us(c) && (c->is_on_gpu || !c->has_stacks) && are_alike(c)) return call_by_us(c, out);
   if (c->n > MOST_STACKS) return 0;
@@ -509,6 +578,8 @@ int mmcp_torch_multiply(PyObject *sequence, bool anywhere, PyObject **out) {
   c.items = items;
   c.n = (int)n;
   c.first_wanted = 0;
+  c.is_recorded = false;
+  c.is_cast = mmcp_autocast(&c.lower);
   c.is_row = c.is_column = c.is_on_gpu = c.has_stacks = false;
   c.anywhere = anywhere;
   const int done = multiply_chain(&c, sequence, out);

@@ -7,9 +7,10 @@
 
 struct mmcp_call;
 
-/* set_torch(types, mm, matmul, multi_dot, is_grad_enabled, by_us, precision): who multiplies what.
- * types is a tuple of the exact types of tensors; by_us(matrices, dims) returns a product, or None;
- * precision() the arithmetic that products of f32 are computed in. */
+/* set_torch(types, mm, mv, dot, matmul, multi_dot, is_grad_enabled, by_us, precision, has_bf16):
+ * who multiplies what. types is a tuple of the exact types of tensors; by_us(matrices, dims)
+ * returns a product, or None; precision() the arithmetic that products of f32 are computed in;
+ * has_bf16 says whether products of bfloat16 are oneDNN's on the CPU. */
 PyObject *mmcp_set_torch(PyObject *module, PyObject *args);
 
 /* Multiplies the items of a list or a tuple by PyTorch, which records what the gradients need in

@@ -75,7 +75,7 @@ def check(result, tensors, dtype=None):
 
 
 # The last arguments of set_torch().
-LAST = (_torch._matrices_by_us, torch.get_float32_matmul_precision)
+LAST = (_torch._matrices_by_us, torch.get_float32_matmul_precision, _torch._has_bf16())
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from tensors import DTYPES, SAMPLES, check, counted, device, make, needs_exchange, torch  # noqa: F401
+from tensors import DTYPES, LAST, SAMPLES, check, counted, device, make, needs_exchange, torch  # noqa: F401
 
 import mmchain
-from mmchain import _torch
+from mmchain import _mmchain, _torch
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -253,6 +253,26 @@ def test_autocast_has_products_in_its_dtype():
             assert mmchain.multi_dot(factors).dtype == dtype
 
 
+@needs_exchange
+@pytest.mark.parametrize("lower", [torch.bfloat16, torch.float16])
+def test_small_products_under_autocast_are_torchs(counted, lower):
+    """Also of vectors, stacks and several dtypes that are cast to one; large ones of halves are ours."""
+    a, b, c = (torch.randn(shape) / 5 for shape in ((9, 20), (20, 4), (4, 30)))
+    chains = [[a, b, c], [a, b], [a[0], b, c[:, 0]], [a.expand(5, 9, 20), b, c], [a.to(lower), b, c], [b.mT, b] * 9]
+    for dtype in (torch.float32, torch.float64):
+        for chain in chains if dtype is torch.float32 else [[a.double(), b.double(), c.double()]]:
+            counted.clear()
+            with torch.autocast("cpu", dtype=lower):
+                product, expected = mmchain.multi_dot(chain), reduce(torch.matmul, chain)
+            assert counted and product.dtype == expected.dtype == (lower if dtype is torch.float32 else dtype)
+            torch.testing.assert_close(product, expected, rtol=0.05, atol=0.05 * float(expected.abs().max()))
+    counted.clear()
+    large = [torch.randn(90, 90)] * 3
+    with torch.autocast("cpu", dtype=torch.float16):
+        assert mmchain.multi_dot(large).dtype == torch.float16
+    assert counted == []
+
+
 # ---- large tensors on the CPU ------------------------------------------------------------------------
 
 
@@ -283,9 +303,9 @@ def test_a_matrix_and_a_vector_are_multiplied_by_whom_it_takes_least(counted, dt
 @pytest.mark.parametrize("stack", [(), (16,)])
 @pytest.mark.parametrize("cols, theirs", [(2, False), (40, True)])
 def test_results_of_few_columns_are_ours(counted, dtype, stack, cols, theirs):
-    a = torch.randn(*stack, 147, 62, dtype=torch.complex128).to(dtype)
-    b = torch.randn(*stack, 62, cols, dtype=torch.complex128).to(dtype)
-    for chain in ([a, b], [a.mT.contiguous()[..., :40, :], a, b]):
+    a = torch.randn(*stack, 200, 120, dtype=torch.complex128).to(dtype)
+    b = torch.randn(*stack, 120, cols, dtype=torch.complex128).to(dtype)
+    for chain in ([a, b], [a.mT.contiguous()[..., :100, :], a, b]):
         for _ in range(3):  # a plan is kept of what comes again
             counted.clear()
             product = mmchain.multi_dot(chain)
@@ -297,9 +317,8 @@ def test_results_of_few_columns_are_ours(counted, dtype, stack, cols, theirs):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.complex128, torch.bfloat16])
 def test_large_tensors_on_the_cpu_are_torchs(rng, counted, dtype, round):
     """In the planned order, also of views, stacks and conjugates, by multi_dot and by a plan."""
-    least = 100 if dtype in (torch.float32, torch.bfloat16) else 30
     n = int(rng.integers(2, 5))
-    dims = rng.integers(least + 10, least + 40, n + 1)
+    dims = rng.integers(110, 140, n + 1)
     stack = [(), (3,), (2, 2)][round % 3]
     chain = []
     for i, shape in enumerate(zip(dims, dims[1:])):
@@ -325,6 +344,17 @@ def test_large_tensors_on_the_cpu_are_torchs(rng, counted, dtype, round):
     expect(mmchain.plan(chain).execute(chain), n - 1)
     for options in ({"device": "blas"}, {"precision": "reproducible"}, {"out": torch.empty_like(want, dtype=dtype)}):
         expect(mmchain.multi_dot(chain, **options), 0)
+
+
+@needs_exchange
+def test_bfloat16_is_torchs_where_it_has_onednn_for_it(counted):
+    a = torch.randn(200, 200).bfloat16()
+    functions = (torch.mm, torch.mv, torch.dot, lambda *given: counted.append(given), torch.linalg.multi_dot)
+    for has_bf16 in (False, True):
+        counted.clear()
+        _mmchain.set_torch(_torch._exact, *functions, torch.is_grad_enabled, *LAST[:-1], has_bf16)
+        mmchain.multi_dot([a[None], a[None]])
+        assert bool(counted) == has_bf16
 
 
 def test_what_pytorch_does_not_multiply_on_the_cpu(rng, counted):

@@ -4,7 +4,7 @@ from functools import reduce
 
 import pytest
 
-from tensors import DTYPES, LAST, SAMPLES, check, device, make, needs_exchange, torch  # noqa: F401
+from tensors import DTYPES, LAST, SAMPLES, check, counted, device, make, needs_exchange, torch  # noqa: F401
 import torch.utils.checkpoint
 
 import mmchain
@@ -221,6 +221,23 @@ def test_few_matrices_that_want_gradients_go_straight_to_torch(rng, dims):
     torch.linalg.multi_dot(chain).sum().backward()
     for tensor, grad in zip(chain, expected):
         torch.testing.assert_close(grad, tensor.grad)
+
+
+@needs_exchange
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("shape, count", [((8, 8), 2), ((8, 8), 5), ((8, 8), 30), ((3, 8, 8), 3), ((90, 90), 3)])
+def test_gradients_of_small_halves_are_torchs(counted, dtype, shape, count):
+    """They take it less than functions with gradients of ours, but large products of float16 do not."""
+    chain = [(torch.randn(shape) / shape[-1] ** 0.5).to(dtype).requires_grad_() for _ in range(count)]
+    counted.clear()
+    product = mmchain.multi_dot(chain)
+    assert bool(counted) == (shape[-1] == 8 or (dtype is torch.bfloat16 and _torch._has_bf16()))
+    product.sum().backward()
+    made = [factor.grad.float() for factor in chain]
+    wide = [factor.detach().float().requires_grad_() for factor in chain]
+    reduce(torch.matmul, wide).sum().backward()
+    for one, other in zip(made, wide):
+        assert torch.linalg.norm(one - other.grad) <= 0.05 * count * torch.linalg.norm(other.grad)
 
 
 # ---- many small matrices: one function -----------------------------------------------------------
