@@ -107,6 +107,15 @@ def _has_memory(tensor: torch.Tensor) -> bool:
     )
 
 
+def _is_batched(gradient: torch.Tensor) -> bool:
+    """Whether a gradient stands for several, as by is_grads_batched or under vmap, and has no memory itself."""
+    try:
+        gradient.data_ptr()
+    except RuntimeError:
+        return True
+    return False
+
+
 def _readable(tensor: torch.Tensor, first: bool) -> torch.Tensor:
     """The tensor, or a copy where it is strided in both dimensions."""
     probe = tensor if _has_exchange else _capsule(tensor)
@@ -187,10 +196,12 @@ class _Product(torch.autograd.Function):
         a, b = ctx.saved_tensors
         (gradient,) = gradients
         da = db = None
+        options = ctx.options
+        product = torch.matmul if _is_batched(gradient) else lambda a, b: _Product.apply(a, b, options)
         if ctx.needs_input_grad[0]:
-            da = _Product.apply(gradient, b.mH, ctx.options).sum_to_size(a.shape)
+            da = product(gradient, b.mH).sum_to_size(a.shape)
         if ctx.needs_input_grad[1]:
-            db = _Product.apply(a.mH, gradient, ctx.options).sum_to_size(b.shape)
+            db = product(a.mH, gradient).sum_to_size(b.shape)
         return da, db, None
 
 
@@ -232,13 +243,15 @@ class _Chain(torch.autograd.Function):
     @_uncast
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         (*matrices, memory), (_, dims, _, wanted, _) = ctx.saved_tensors, ctx.chain
-        if torch.is_grad_enabled():  # gradients of gradients
+        again = torch.is_grad_enabled()  # gradients of gradients
+        if again or _is_batched(gradients[0]):
             pairs = _shapes.products(dims)
-            # A matrix may stand at several places, each of which has a gradient of its own.
-            placed = [matrix.view_as(matrix) for matrix in matrices]
-            product = _shapes.multiply(pairs, placed, torch.matmul)
+            with torch.enable_grad():
+                # A matrix may stand at several places, each of which has a gradient of its own.
+                placed = [matrix.view_as(matrix) for matrix in matrices]
+                product = _shapes.multiply(pairs, placed, torch.matmul)
             inputs = [matrix for matrix, is_wanted in zip(placed, wanted) if is_wanted]
-            made = iter(torch.autograd.grad(product, inputs, gradients, create_graph=True))
+            made = iter(torch.autograd.grad(product, inputs, gradients, create_graph=again))
             return (None, None, *(next(made) if is_wanted else None for is_wanted in wanted))
         if ctx.is_fresh:
             ctx.is_fresh = False
@@ -685,7 +698,13 @@ def _adjoint(factors: torch.Tensor, slopes: torch.Tensor) -> torch.Tensor:
     back = _running.Running(True, True, False, None)
     last = slopes[..., -1, :, :]
     shapes = _running.fit(back, factors.shape, last.shape, slopes[..., :-1, :, :].shape)
-    rest = running(back, [factors, last, slopes[..., :-1, :, :]], shapes, None)
+    inputs = [factors, last, slopes[..., :-1, :, :]]
+    if _is_batched(slopes):
+        inputs = [x.expand(shape) for x, shape in zip(inputs, shapes.inputs)]
+        names = _Names(slopes.device)
+        rest = _running.by_products(back, inputs, names, lambda x, axis: x.flip(axis))
+    else:
+        rest = running(back, inputs, shapes, None)
     return torch.cat([rest, slopes[..., -1:, :, :]], -3)
 
 

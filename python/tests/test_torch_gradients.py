@@ -419,6 +419,28 @@ def test_gradients_of_gradients_of_one_at_many_places(make, count):
         assert (made - want).abs().max() <= 1e-11 * want.abs().max()
 
 
+@pytest.mark.parametrize("by_vmap", [False, True])
+@pytest.mark.parametrize("name", ["many", "device", "scan", "recurrence"])
+def test_batched_gradients(name, by_vmap):
+    """Gradients of several cotangents at once, which have no memory that we could read."""
+    calls = {
+        "many": lambda *x: mmchain.multi_dot(x),
+        "device": lambda *x: mmchain.multi_dot(x, device="blas"),
+        "scan": lambda x, y: mmchain.scan(torch.stack([x, y, x])),
+        "recurrence": lambda x, y: mmchain.recurrence(torch.stack([x, y, x]), y[0], reverse=True),
+    }
+    given = [torch.randn(3, 3, dtype=torch.float64, requires_grad=True) for _ in range(22 if name == "many" else 2)]
+    result = calls[name](*given)
+    cotangents = torch.randn(4, *result.shape, dtype=torch.float64)
+
+    def slopes(cotangent, **options):
+        return torch.autograd.grad(result, given, cotangent, retain_graph=True, **options)
+
+    made = torch.func.vmap(slopes)(cotangents) if by_vmap else slopes(cotangents, is_grads_batched=True)
+    for one, each in zip(made, zip(*map(slopes, cotangents))):
+        torch.testing.assert_close(one, torch.stack(each))
+
+
 def test_many_under_checkpoint(make):
     """What is kept for the gradients is not there between the two ways, and is computed again."""
     factors = [factor.requires_grad_() for factor in make([8] * 41)]
