@@ -82,3 +82,18 @@ for program in hello_shared hello_static; do
 done
 echo "$version" >"$work/version"
 expect "$work/version" "$work/consumer/header_cxx"
+
+echo "find_package, static, a project of C++ alone"
+mkdir "$work/cxx"
+cat >"$work/cxx/CMakeLists.txt" <<EOF
+cmake_minimum_required(VERSION 3.25)
+project(cxx LANGUAGES CXX)
+find_package(mmchain REQUIRED COMPONENTS static)
+add_executable(header_static "$here/header.cpp")
+target_compile_features(header_static PRIVATE cxx_std_17)
+target_link_libraries(header_static PRIVATE mmchain::mmchain_static)
+EOF
+{ cmake -S "$work/cxx" -B "$work/cxx/build" -DCMAKE_PREFIX_PATH="$prefix" &&
+  cmake --build "$work/cxx/build"; } >"$work/cxx.log" 2>&1 ||
+  { cat "$work/cxx.log" >&2; fail "a consumer of C++ alone is not built"; }
+expect "$work/version" "$work/cxx/build/header_static"
