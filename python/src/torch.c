@@ -362,8 +362,8 @@ static bool is_mkls(void) {
 #endif
 }
 
-/* Multiplications of a product, and in 16 bits of all of a stack, from which on PyTorch's take less
- * on the CPU, as measured with its MKL and oneDNN beside OpenBLAS 0.3.31; 0 where ours take no
+/* Multiplications of a product, and in bfloat16 of all of a stack, from which on PyTorch's take
+ * less on the CPU, as measured with its MKL and oneDNN beside OpenBLAS 0.3.31; 0 where ours take no
  * more. They also leave no threads of an OpenBLAS behind, which would look for work on the
  * processors that PyTorch's next operation wants. */
 static double least_for_torch(mmc_dtype dtype) {
@@ -385,6 +385,18 @@ static bool has_few_columns(mmc_dtype dtype, double n) {
 }
 static bool has_few_rows(mmc_dtype dtype, double m) {
   return dtype != MMC_C64 && m < LEAST_ROWS;
+}
+
+/* Elements of the larger one of two factors in bfloat16 from which on oneDNN takes less than we, as
+ * measured likewise. */
+static const double least_elements = 1 << 16;
+
+/* Says whether a product in bfloat16, or one of a stack, takes oneDNN less time than us, however
+ * few its rows or columns are: few multiplications of large factors take as long as reading these.
+ */
+static bool is_onednns(mmc_dtype dtype, double m, double k, double n, bool is_of_stack) {
+  if (!has_bf16 || dtype != MMC_BF16) return false;
+  return k * fmax(m, n) >= least_elements || (m == 1 && n == 1 && !is_of_stack);
 }
 
 /* Says whether a large product does not take PyTorch long; products of 16 bits are not MKL's. */
@@ -418,10 +430,14 @@ static const double most_for_torch = 1e10;
  * takes less time than to make a result as we do. Of a row and a matrix PyTorch makes a transposed
  * one first. */
 static bool is_one_for_torch(const chain *c) {
-  if (c->n != 2 || c->is_on_gpu || (c->is_row && !c->is_column)) return false;
+  if (c->n != 2 || c->is_on_gpu) return false;
   const double each = (double)c->dims[0] * (double)c->dims[1] * (double)c->dims[2],
                all = each * (c->has_stacks ? fmax(c->counts[0], c->counts[1]) : 1),
                least = least_for_torch(c->dtype);
+  if (is_onednns(c->dtype, (double)c->dims[0], (double)c->dims[1], (double)c->dims[2],
+                 c->has_stacks))
+    return all <= most_for_torch;
+  if (c->is_row && !c->is_column) return false;
   const bool is_long = !c->is_column && c->dims[1] > MOST_TERMS;
   double tiny = most_tiny(c->dtype, c->is_column);
   if (c->dims[2] > 1 && has_few_columns(c->dtype, (double)c->dims[2]))
@@ -475,19 +491,25 @@ static bool is_for_torch(const mmcp_call *c, PyObject *const *items, const mmc_p
   if (c->device != MMCP_HOST || c->is_chain || c->together != 1 || c->exponents != NULL ||
       c->semiring != MMC_PLUS_TIMES)
     return false;
-  /* PyTorch's products with vectors take longer, and between stacks it would take a row for a
-   * matrix. */
-  if (!c->row || !c->column) return false;
+  /* PyTorch's products with vectors take longer but for oneDNN's, and between stacks it would take
+   * a row for a matrix. */
+  const bool has_vectors = !c->row || !c->column;
+  if (has_vectors && (c->dtype != MMC_BF16 || c->stack_ndim > 0)) return false;
   if (!are_tensors_of(c, items)) return false;
   double sum = 0;
+  bool are_onednns = true;
   for (int64_t s = 0; s < count; s++) {
     mmc_step step;
     if (mmc_plan_step(plan, s, &step) != MMC_OK) return false;
-    if (!is_wide(c->dtype, (double)step.m, (double)step.n)) return false;
-    sum += (double)step.m * (double)step.k * (double)step.n;
+    const double m = (double)step.m, k = (double)step.k, n = (double)step.n;
+    if (!is_wide(c->dtype, m, n)) return false;
+    are_onednns = are_onednns && is_onednns(c->dtype, m, k, n, c->stack_ndim > 0);
+    sum += m * k * n;
   }
   const double all = sum * (double)c->stack_count;
-  return (c->dtype == MMC_BF16 ? all : sum) >= least * (double)count && all <= most_for_torch;
+  if (are_onednns) return all <= most_for_torch;
+  return !has_vectors && (c->dtype == MMC_BF16 ? all : sum) >= least * (double)count &&
+         all <= most_for_torch;
 }
 
 int mmcp_torch_execute(const mmcp_call *c, PyObject *const *items, const mmc_plan *plan,
@@ -514,8 +536,9 @@ int mmcp_torch_execute(const mmcp_call *c, PyObject *const *items, const mmc_pla
 double mmcp_torch_most_by_us(const mmcp_call *c) {
   const double least = least_for_torch(c->dtype);
   if (types == NULL || c->device != MMCP_HOST || c->views[0].exchange == NULL) return 0;
-  const double chains = c->dtype == MMC_BF16 ? (double)c->stack_count : 1;
-  return least * (double)(c->n - 1) / fmax(chains, 1);
+  /* Fewer multiplications than a factor's elements are not a product of it. */
+  if (c->dtype == MMC_BF16) return least > 0 ? least_elements / fmax((double)c->stack_count, 1) : 0;
+  return least * (double)(c->n - 1);
 }
 
 /* ---- what comes for the first time on a GPU ----------------------------------------------------
