@@ -4,9 +4,11 @@
 # the kernels for one architecture takes minutes, so a build is for the cards of this machine. Where
 # there is none it has machine code for sm_90a, and PTX of sm_80, which the driver compiles for any
 # other card since Ampere when the module is loaded first. MMC_CUDA_PACKAGE has machine code for both,
-# and PTX of sm_90. CMAKE_CUDA_ARCHITECTURES, when it is set, decides instead.
+# and PTX of sm_90. CMAKE_CUDA_ARCHITECTURES, when it is set, decides instead. MMC_CUDA_HASTY has nvcc
+# leave out what takes it long, as optimization.
 
 option(MMC_CUDA_PACKAGE "Compile CUDA kernels for every card, not only for those of this machine" OFF)
+option(MMC_CUDA_HASTY "Compile CUDA kernels in the least time, which run slowly: for tests" OFF)
 
 # mmc_cuda_cards(VARIABLE): the architectures of this machine's cards since sm_80, as
 # CMAKE_CUDA_ARCHITECTURES has them; empty without any. sm_90 is taken as sm_90a, whose instructions
@@ -84,6 +86,11 @@ else()
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_EXTENSIONS OFF)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+    if(MMC_CUDA_HASTY AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.9)
+      string(APPEND CMAKE_CUDA_FLAGS " --Ofast-compile=max")
+    elseif(MMC_CUDA_HASTY)
+      string(APPEND CMAKE_CUDA_FLAGS " -Xcicc -O0 -Xptxas -O0")
+    endif()
     list(LENGTH CMAKE_CUDA_ARCHITECTURES count)
     math(EXPR minutes "${count} * 2")
     list(JOIN CMAKE_CUDA_ARCHITECTURES " " architectures)
