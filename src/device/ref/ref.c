@@ -24,38 +24,44 @@ static int64_t place_of_element(const mmci_form *x, int64_t row, int64_t column)
 #define REF_REAL(name, type, load, store)                                          \
   static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) { \
     const type *x = a, *y = b;                                                     \
+    const int64_t a_step = place_of_element(&gemm->a, 0, 1),                       \
+                  b_step = place_of_element(&gemm->b, 1, 0);                       \
     for (int64_t i = 0; i < gemm->m; i++)                                          \
       for (int64_t j = 0; j < gemm->n; j++) {                                      \
+        const int64_t row = place_of_element(&gemm->a, i, 0),                      \
+                      column = place_of_element(&gemm->b, 0, j);                   \
         type *z = (type *)c + i * gemm->ldc + j;                                   \
         double sum = gemm->accumulate ? load(*z) : 0;                              \
         for (int64_t l = 0; l < gemm->k; l++)                                      \
-          sum += (double)load(x[place_of_element(&gemm->a, i, l)]) *               \
-                 load(y[place_of_element(&gemm->b, l, j)]);                        \
+          sum += (double)load(x[row + l * a_step]) * load(y[column + l * b_step]); \
         *z = store(sum);                                                           \
       }                                                                            \
   }
 
 /* The real and imaginary parts are written out: C's complex product repairs some NaN, BLAS's does
  * not. */
-#define REF_COMPLEX(name, type)                                                    \
-  static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) { \
-    const type *x = a, *y = b;                                                     \
-    double sign_a = gemm->a.conj ? -1 : 1, sign_b = gemm->b.conj ? -1 : 1;         \
-    for (int64_t i = 0; i < gemm->m; i++)                                          \
-      for (int64_t j = 0; j < gemm->n; j++) {                                      \
-        type *z = (type *)c + 2 * (i * gemm->ldc + j);                             \
-        double re = gemm->accumulate ? z[0] : 0, im = gemm->accumulate ? z[1] : 0; \
-        for (int64_t l = 0; l < gemm->k; l++) {                                    \
-          const type *p = x + 2 * place_of_element(&gemm->a, i, l),                \
-                     *q = y + 2 * place_of_element(&gemm->b, l, j);                \
-          double pr = p[0], pi = sign_a * (double)p[1];                            \
-          double qr = q[0], qi = sign_b * (double)q[1];                            \
-          re += pr * qr - pi * qi;                                                 \
-          im += pr * qi + pi * qr;                                                 \
-        }                                                                          \
-        z[0] = (type)re;                                                           \
-        z[1] = (type)im;                                                           \
-      }                                                                            \
+#define REF_COMPLEX(name, type)                                                           \
+  static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) {        \
+    const type *x = a, *y = b;                                                            \
+    const int64_t a_step = place_of_element(&gemm->a, 0, 1),                              \
+                  b_step = place_of_element(&gemm->b, 1, 0);                              \
+    double sign_a = gemm->a.conj ? -1 : 1, sign_b = gemm->b.conj ? -1 : 1;                \
+    for (int64_t i = 0; i < gemm->m; i++)                                                 \
+      for (int64_t j = 0; j < gemm->n; j++) {                                             \
+        const int64_t row = place_of_element(&gemm->a, i, 0),                             \
+                      column = place_of_element(&gemm->b, 0, j);                          \
+        type *z = (type *)c + 2 * (i * gemm->ldc + j);                                    \
+        double re = gemm->accumulate ? z[0] : 0, im = gemm->accumulate ? z[1] : 0;        \
+        for (int64_t l = 0; l < gemm->k; l++) {                                           \
+          const type *p = x + 2 * (row + l * a_step), *q = y + 2 * (column + l * b_step); \
+          double pr = p[0], pi = sign_a * (double)p[1];                                   \
+          double qr = q[0], qi = sign_b * (double)q[1];                                   \
+          re += pr * qr - pi * qi;                                                        \
+          im += pr * qi + pi * qr;                                                        \
+        }                                                                                 \
+        z[0] = (type)re;                                                                  \
+        z[1] = (type)im;                                                                  \
+      }                                                                                   \
   }
 
 REF_REAL(gemm_f32, float, (double), (float))
