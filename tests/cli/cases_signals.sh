@@ -66,8 +66,8 @@ if [ -n "${MMC_WITHOUT_UNNAMED:-}" ] && "$MMC_WITHOUT_UNNAMED" /bin/true && [ ${
     hits=0
     for _ in {1..200}; do
       cp old.txt result.npy
-      # A shell that is not interactive has SIGINT ignored by what it starts behind itself.
-      env --default-signal=INT "$MMC_WITHOUT_UNNAMED" "$mmchain" multiply long/A1.npy long/A2.npy -o result.npy 2>said/signal &
+      # A shell that is not interactive has SIGINT ignored by what it starts behind itself, and nohup SIGHUP.
+      env --default-signal=INT,HUP "$MMC_WITHOUT_UNNAMED" "$mmchain" multiply long/A1.npy long/A2.npy -o result.npy 2>said/signal &
       command=$!
       while kill -0 $command 2>>said/kill && [ -z "$(compgen -G '.mmchain*')" ]; do :; done
       kill -$signal $command 2>>said/kill

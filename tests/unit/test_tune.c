@@ -240,8 +240,10 @@ static void callbacks_stop_it_and_nothing_is_lost(void **state) {
   fixture *f = *state;
   f->stop_after = 20;
   mmc_tune_report report = tune(f, MMC_E_INTERRUPTED);
+  const int64_t first = report.measurements;
   assert_int_equal(f->reported, 20);
-  assert_true(report.measurements == 19 && !report.complete);
+  /* What the device cannot do is reported, too, and no measurement. */
+  assert_true(first > 0 && first <= 19 && !report.complete);
   f->stop_after = 0;
   f->stop_decided = true;
   report = tune(f, MMC_E_INTERRUPTED);
@@ -258,7 +260,7 @@ static void callbacks_stop_it_and_nothing_is_lost(void **state) {
   filter.progress = true;
   int64_t units;
   assert_int_equal(mmc_wisdom_forget(f->context, &filter, &units), MMC_OK);
-  assert_int_equal(units, 19 + measured + report.measurements);
+  assert_int_equal(units, first + measured + report.measurements);
 }
 
 static void products_are_decided_once(void **state) {
