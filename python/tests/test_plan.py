@@ -396,11 +396,11 @@ def test_plans_that_take_long_are_kept_at_once():
 def test_idle_workspace_is_bounded():
     mmchain.clear_cache()
     rows = 2**19  # (A1 A2) A3 is the cheapest, and A1 A2 takes 8 MB
-    a, b, c = np.ones((rows, 5)), np.ones((5, 2)), np.ones((2, 5))
+    a, b, c, out = np.ones((rows, 5)), np.ones((5, 2)), np.ones((2, 5)), np.empty((rows, 5))
     most = 0
     for less in range(150):
         for _ in range(4):  # what is multiplied a few times is not kept for long
-            mmchain.multi_dot([a[: rows - less], b, c], objective="flops")
+            mmchain.multi_dot([a[: rows - less], b, c], out=out[: rows - less], objective="flops")
         held = mmchain.info()["cache"]["workspace_bytes"]
         assert held <= 1 << 30
         most = max(most, held)

@@ -18,6 +18,9 @@ if [ "${1:-}" = --update ]; then
 fi
 [ $# -ge 1 ] || { sed -n '2,3s/^# //p' "$0" >&2; exit 2; }
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
+# What python3 names may be a program that looks for the one to start; and none of its packages is needed.
+python=$(python3 -c 'import sys; print(sys.executable)')
+python3() { "$python" -I -S "$@"; }
 mmchain=$(realpath "$1")
 shift
 here=$(cd "$(dirname "$0")" && pwd)
