@@ -492,9 +492,9 @@ static void run_test(const subject *on, on_device test, uint64_t stream) {
   if (strcmp(on->name, "toy") != 0) test(on, on->queue, &random);
 }
 
-/* Of so many rounds, tools that check every access take a part, and a short run half. */
+/* Of so many rounds, tools that check every access take a part, and a short run a third. */
 static int rounds(const subject *on, int count) {
-  if (!on->small && !on->is_cuda && !is_in_full()) return (count + 1) / 2;
+  if (!on->small && !on->is_cuda && !is_in_full()) return (count + 2) / 3;
   return on->race ? (count + 59) / 60 : on->small ? (count + 11) / 12 : count;
 }
 

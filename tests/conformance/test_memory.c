@@ -261,7 +261,7 @@ static void memory(const subject *on) {
 
 static void many_plans_in(const setting *on) {
   uint64_t random = seed;
-  test_many(on, on->small ? 100 : is_cuda(on) ? 1000 : how_many(24, 100), &random);
+  test_many(on, on->small ? 100 : is_cuda(on) ? 1000 : how_many(16, 100), &random);
 }
 static void many_plans(const subject *on) {
   with_setting(on, many_plans_in);

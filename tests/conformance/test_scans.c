@@ -309,7 +309,7 @@ static void random_scans(const subject *on) {
   static const int64_t lengths[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 129};
   uint64_t random = seed;
   printf("seed %" PRIu64 "\n", seed);
-  const int trials = on->small ? 40 : how_many(30, 400);
+  const int trials = on->small ? 40 : how_many(20, 400);
   for (int i = 0; i < trials; i++) {
     mmci_running_problem p = {.dtype = any_dtype(on, &random),
                               .n = sizes[random_below(&random, 15)],

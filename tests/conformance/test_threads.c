@@ -4,7 +4,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "../how_many.h"
 #include "chain_problem.h"
 
 static const uint64_t seed = 20261121;
@@ -39,6 +41,8 @@ static void test_two(const setting *first, const setting *second, const char *wh
   job jobs[2] = {{0}, {0}};
   worker workers[2];
   pthread_t threads[2];
+  const bool is_cuda = strncmp(first->device, "cuda", 4) == 0;
+  const int rounds = first->small ? 4 : is_cuda ? 40 : how_many(15, 40);
   bool right = true;
   for (int t = 0; t < 2; t++) {
     shape s = {.dtype = first->dtypes[MMC_C64] ? MMC_C64 : MMC_F64,
@@ -51,7 +55,7 @@ static void test_two(const setting *first, const setting *second, const char *wh
     right = problem_create(ons[t], &s, &p[t]) && problem_know(&p[t]) && right;
     right = right && job_create(&p[t], &options, &jobs[t]);
     const job *of = first == second ? &jobs[0] : &jobs[t];
-    workers[t] = (worker){ons[t], of->plan, &p[t], of->share, first->small ? 4 : 40, false};
+    workers[t] = (worker){ons[t], of->plan, &p[t], of->share, rounds, false};
   }
   int started = 0;
   while (right && started < 2 &&

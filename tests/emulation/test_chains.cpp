@@ -1061,7 +1061,7 @@ static bool is_in_order(Setup &s, const trial &t, int64_t chain) {
 template <typename Element>
 static void test_in_order(Kind kind, mmc_dtype dtype) {
   int tried = 0;
-  const int cases = how_many(12, 40);
+  const int cases = how_many(8, 40);
   for (int k = 0; k < cases; k++) {
     const int64_t most = k % 4 == 0 ? 40 : 17;
     int64_t batch = k % 3 == 0 ? 1 : 1 + below(20);

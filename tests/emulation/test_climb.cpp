@@ -127,7 +127,7 @@ static void test_refused() {
 
 int main(int argc, char **argv) {
   const uint64_t seed = argc > 1 ? strtoull(argv[1], nullptr, 0) : 1;
-  const uint64_t cases = (uint64_t)how_many(30, 60);
+  const uint64_t cases = (uint64_t)how_many(20, 60);
   for (uint64_t i = 0; i < cases / 2; i++) {
     test_case<float>(seed * 1000 + i, 0x1p-23);
     test_case<double>(seed * 1000 + 500 + i, 0x1p-52);

@@ -70,7 +70,7 @@ static void test_answers(uint64_t seed) {
         return;
       }
       for (const mmci_paper_config &config : mmci_paper_configs) {
-        int every = n <= 2 ? 1 : n <= 9 ? how_many(23, 11) : how_many(47, 23);
+        int every = n <= 2 ? 1 : n <= 9 ? how_many(31, 11) : how_many(61, 23);
         if (++turn % every == 0)
           compare(book, dims, family, KERNEL_NAMES[config.kernel], config.threads, config.blocks);
       }

@@ -265,7 +265,7 @@ int main(int argc, char **argv) {
   for (int n : {1, 2, 3, 4, 5, 7, 62, 63, 64, 65, 100, 127, 128, 129}) check("random", n, nullptr);
   for (const char *family : families) {
     for (int n : {6, 66, 135}) check(family, n, nullptr);
-    check(family, how_many(150, 250) + (int)(next_random() % 90), nullptr);
+    check(family, how_many(100, 250) + (int)(next_random() % 90), nullptr);
   }
   check("random", 330, "tiled f64");
   check("small", 200, "tiled u32");
@@ -276,7 +276,7 @@ int main(int argc, char **argv) {
   for (int n : {3, 64, 200}) check("near 2^63", n, nullptr);
   check("one large", 270, nullptr);
   check("large between zeros", 150, nullptr);
-  check("near ties", how_many(330, 450), nullptr);
+  check("near ties", how_many(260, 450), nullptr);
   /* Diagonals from 16 on are computed without tests where nearly nothing is decided. */
   if (is_in_full()) check("ties", 1250, nullptr);
   check_limits();

@@ -744,7 +744,7 @@ static void try_resize(uint64_t seed) {
 
 int main(int argc, char **argv) {
   uint64_t seed = argc > 1 ? strtoull(argv[1], nullptr, 10) : 20260711;
-  const int cases = how_many(160, 600);
+  const int cases = how_many(110, 600);
   for (int t = 0; t < cases; t++) {
     try_product(seed + (uint64_t)t);
     try_thin(seed + (uint64_t)t);

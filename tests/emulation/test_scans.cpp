@@ -582,7 +582,7 @@ static void try_infinity(uint64_t seed) {
 int main(int argc, char **argv) {
   const uint64_t seed = argc > 1 ? strtoull(argv[1], nullptr, 10) : 2323;
   printf("seed %" PRIu64 "\n", seed);
-  for (uint64_t i = 0; i < (uint64_t)how_many(18, 60); i++) {
+  for (uint64_t i = 0; i < (uint64_t)how_many(12, 60); i++) {
     try_scan(seed + i);
     try_recurrence(seed + i);
     try_infinity(seed + i);

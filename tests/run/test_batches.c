@@ -9,6 +9,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../how_many.h"
 #include "../random.h"
 #include "../recipes.h"
 #include "order/workspace.h"
@@ -86,7 +87,7 @@ static void cut_steps(bench *b) {
 /* Whatever the device supports: what it does not is multiplied chain by chain. */
 static void any_batch_any_matrices(void **state) {
   (void)state;
-  for (uint64_t round = 0; round < 600; round++) {
+  for (uint64_t round = 0; round < (uint64_t)how_many(300, 600); round++) {
     bench b;
     open_plan(&b, first_seed + round, 7, 10);
     int queues = 1 + (int)random_below(&b.random, 4);
@@ -106,7 +107,7 @@ static void any_batch_any_matrices(void **state) {
 /* On host memory, by ref. */
 static void on_the_host(void **state) {
   (void)state;
-  for (uint64_t round = 0; round < 300; round++) {
+  for (uint64_t round = 0; round < (uint64_t)how_many(150, 300); round++) {
     bench b;
     mmci_error error;
     open_plan(&b, first_seed + 2000 + round, 9, round % 20 == 0 ? 129 : 12);
@@ -166,7 +167,7 @@ static void batches_larger_than_the_memory(void **state) {
 /* In chunks, with matrices anywhere. */
 static void chunks_of_any_matrices(void **state) {
   (void)state;
-  for (uint64_t round = 0; round < 400; round++) {
+  for (uint64_t round = 0; round < (uint64_t)how_many(200, 400); round++) {
     bench b;
     mmci_error error;
     open_plan(&b, first_seed + 6000 + round, 12, 9);

@@ -196,7 +196,7 @@ static void fit(bench *b, int queues, uint64_t memory_bytes, bool staged) {
 static void any_chain_any_matrices(void **state) {
   (void)state;
   int64_t padded = 0, copied = 0;
-  const uint64_t rounds = (uint64_t)how_many(200, 1200);
+  const uint64_t rounds = (uint64_t)how_many(120, 1200);
   for (uint64_t round = 0; round < rounds; round++) {
     bench b = {.seed = first_seed + round, .random = first_seed + round};
     int32_t n = 1 + (int32_t)random_below(&b.random, FACTORS_MAX);
@@ -228,7 +228,7 @@ static int32_t count_recipes(const mmci_plan *plan) {
 static void within_the_plans_memory(void **state) {
   (void)state;
   int32_t given_up = 0, kept = 0;
-  const uint64_t rounds = (uint64_t)how_many(70, 300);
+  const uint64_t rounds = (uint64_t)how_many(45, 300);
   for (uint64_t round = 0; round < rounds; round++) {
     bench b = {.seed = first_seed + 10000 + round, .random = first_seed + 10000 + round};
     int32_t n = 2 + (int32_t)random_below(&b.random, FACTORS_MAX - 1);
@@ -311,7 +311,7 @@ static void streamed(bench *b, int32_t n, int64_t most) {
 
 static void in_whole_panels(void **state) {
   (void)state;
-  for (uint64_t round = 0; round < (uint64_t)how_many(50, 300); round++) {
+  for (uint64_t round = 0; round < (uint64_t)how_many(30, 300); round++) {
     bench b = {.seed = first_seed + 20000 + round, .random = first_seed + 20000 + round};
     streamed(&b, 3 + (int32_t)random_below(&b.random, FACTORS_MAX - 2), 20);
   }
@@ -351,7 +351,7 @@ static void long_products_in_panels(void **state) {
 
 static void in_many_panels(void **state) {
   (void)state;
-  for (uint64_t round = 0; round < (uint64_t)how_many(30, 80); round++) {
+  for (uint64_t round = 0; round < (uint64_t)how_many(20, 80); round++) {
     bench b = {.seed = first_seed + 30000 + round, .random = first_seed + 30000 + round};
     streamed(&b, 2 + (int32_t)random_below(&b.random, 3),
              random_below(&b.random, 3) == 0 ? 200 : 130);

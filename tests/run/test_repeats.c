@@ -8,6 +8,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../how_many.h"
 #include "../random.h"
 #include "../random_groups.h"
 #include "plain_chain.h"
@@ -108,7 +109,7 @@ static void close_bench(bench *b) {
 
 static void on_the_host(void **state) {
   (void)state;
-  for (uint64_t round = 0; round < 400; round++) {
+  for (uint64_t round = 0; round < (uint64_t)how_many(200, 400); round++) {
     bench b = open_bench(first_seed + round, true, round % 2 == 0 ? 1 : 7);
     mmci_error error;
     if (round % 3 == 0)
@@ -122,7 +123,7 @@ static void on_the_host(void **state) {
 
 static void on_a_device(void **state) {
   (void)state;
-  for (uint64_t round = 0; round < 800; round++) {
+  for (uint64_t round = 0; round < (uint64_t)how_many(400, 800); round++) {
     bench b = open_bench(first_seed + 1000 + round, false, round % 2 == 0 ? 1 : 7);
     mmci_error error;
     int queues = 1 + (int)random_below(&b.random, 4);

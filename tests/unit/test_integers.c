@@ -8,6 +8,7 @@
 /* cmocka.h wants the three above. */
 #include <cmocka.h>
 
+#include "../how_many.h"
 #include "../random.h"
 #include "base/alloc.h"
 #include "base/dtype.h"
@@ -241,7 +242,7 @@ static problem random_problem(int64_t largest, uint64_t *random) {
 static void products_are_exact(void **state) {
   (void)state;
   uint64_t random = seed;
-  for (int t = 0; t < 1500; t++) {
+  for (int t = 0; t < how_many(700, 1500); t++) {
     problem p = random_problem(t % 10 == 0 ? SIDE : 12, &random);
     choose_way(t / 10 % WAYS);
     try_product(&p, (int)random_below(&random, 5), &random);

@@ -186,7 +186,7 @@ static void outliers(void **state) {
   (void)state;
   uint64_t random = seed + 1;
   int64_t dims[MAX_N + 1];
-  for (int round = 0; round < how_many(15, 45); round++) {
+  for (int round = 0; round < how_many(10, 45); round++) {
     int32_t n = 2 + (int32_t)random_below(&random, MAX_N - 1);
     random_dims(&random, round % DIMS_FAMILIES, n, dims);
     int count = 1 + round % 3;

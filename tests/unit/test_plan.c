@@ -9,6 +9,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../how_many.h"
 #include "../random.h"
 #include "order/workspace.h"
 #include "plan/layout.h"
@@ -165,10 +166,11 @@ static int count_up(void *user, double done) {
   return ++a->times == a->stop_at;
 }
 
-/* 300 factors of about 100 rows: the cheapest order takes 359488 bytes or so, the leanest half. */
+/* Factors of about 100 rows: of 300, the cheapest order takes 359488 bytes or so, the leanest half.
+ */
 static void planning_within_a_limit_is_interrupted(void **state) {
   (void)state;
-  mmc_chain *chain = long_chain(300, 90, 110);
+  mmc_chain *chain = long_chain(how_many(200, 300), 90, 110);
   mmci_plan plan;
   mmci_error error;
   assert_int_equal(mmci_plan_create(chain, "auto", mmci_within(UINT64_MAX), &plan, &error), MMC_OK);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../how_many.h"
 #include "../recipes.h"
 
 static const uint64_t seed = 4711;
@@ -254,7 +255,7 @@ static void any_text(void **state) {
   static const char letters[] = "mkn:,()/v@-0123456789padlnesw ";
   uint64_t random = seed + 1;
   int accepted = 0, old = 0;
-  for (int round = 0; round < 300000; round++) {
+  for (int round = 0; round < how_many(100000, 300000); round++) {
     mmci_gemm gemm = random_gemm(&random, 12);
     char text[MMCI_RECIPE_TEXT_SIZE] = "", back[MMCI_RECIPE_TEXT_SIZE];
     if (round % 4 == 0) {
@@ -285,7 +286,7 @@ static void any_text(void **state) {
       fail_msg("\"%s\" was read as \"%s\", round %d, seed %llu", text, back, round,
                (unsigned long long)(seed + 1));
   }
-  assert_true(accepted > 30000 && old > 3000);
+  assert_true(accepted > how_many(10000, 30000) && old > how_many(1000, 3000));
 }
 
 /* Every multiplication is in one piece; the first to reach an element of C writes it, later ones

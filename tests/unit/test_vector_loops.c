@@ -14,6 +14,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../how_many.h"
 #include "base/dtype.h"
 #include "device/blas/vector_loops.h"
 
@@ -154,7 +155,7 @@ static void every_form(void **state) {
   double *a = room, *b = a + 2 * ROOM, *before = b + 2 * ROOM, *c = before + 2 * ROOM,
          *alone = c + 2 * ROOM;
   int by_sums = 0, by_lines = 0;
-  for (int t = 0; t < CASES; t++) {
+  for (int t = 0; t < how_many(CASES / 2, CASES); t++) {
     mmci_gemm x = random_gemm();
     if (!mmci_vectors_pay(&x)) continue;
     if (t < 100 || t % 100 == 0 || x.dtype != MMC_F64) {
