@@ -66,12 +66,13 @@ static uint64_t place_of(const mmcp_call *c, const void *data) {
   return (uint64_t)(uintptr_t)data * UINT64_C(0x9E3779B97F4A7C15) >> (64 - c->seen_bits);
 }
 
-/* Says whether two factors are the same array, as the chain reads it. */
+/* Says whether two factors are the same array, as the chain reads it. Tensors without elements have
+ * no address that would tell. */
 static bool is_same(const mmcp_call *c, int64_t i, int64_t j) {
   const mmcp_view *a = &c->views[i], *b = &c->views[j];
   const mmc_matrix *x = &c->matrices[i], *y = &c->matrices[j];
-  if (a->data != b->data || a->ndim != b->ndim || x->rows != y->rows || x->cols != y->cols ||
-      x->ld != y->ld || x->layout != y->layout || a->is_conj != b->is_conj)
+  if (a->data == NULL || a->data != b->data || a->ndim != b->ndim || x->rows != y->rows ||
+      x->cols != y->cols || x->ld != y->ld || x->layout != y->layout || a->is_conj != b->is_conj)
     return false;
   for (int d = 0; d < a->ndim; d++)
     if (a->shape[d] != b->shape[d] || mmcp_view_stride(a, d) != mmcp_view_stride(b, d))

@@ -394,6 +394,15 @@ def test_what_pytorch_does_not_multiply_on_the_cpu(rng, counted):
     assert counted == []
 
 
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3, 3)])
+def test_tensors_without_elements_are_not_one_array(shape):
+    a, b, c = (torch.empty(shape, dtype=torch.complex128) for _ in range(3))
+    p = mmchain.plan([a, b, c])
+    assert "^" not in p.chain
+    for chain in ([a, b, c], [a, b.mH, c], [a.conj(), b, c], [a, a, a.mH]):
+        assert p.execute(chain).shape == mmchain.multi_dot(chain).shape == shape
+
+
 def test_without_elements_and_strides():
     """NumPy gives arrays without elements strides of 0, which tensors of them keep."""
     empty = torch.empty_strided((0, 6, 6), (0, 0, 0), dtype=torch.float64)
