@@ -1,13 +1,17 @@
 /* bench_facts.c: what a GPU takes for products and groups of small chains, for bench/fit_facts.py.
  *
- *     bench_facts SECONDS SEED
+ *     bench_facts SECONDS SEED [forms]
  *
  * Chains drawn by the seed are measured on cuda:0 for about so many seconds. The first line of
  * output says what was measured: {"kind", "blas", "multiprocessors", "seed"}. Every other line is a
  * chain: its products one by one ("products", and "by" which kernel), batches by cuBLAS, and every
  * kernel that takes it as a group ("groups"), in seconds, with what the formulas of
  * device/cuda/model.h count of it. A time is the least of three runs of at least 0.6 ms or 30 graph
- * launches, between two events. Operands are small numbers from a pattern, without gaps. */
+ * launches, between two events. Operands are small numbers from a pattern, without gaps.
+ *
+ * With `forms`, some factors of every chain are transposed, or one matrix for all chains, and what
+ * the device predicts stands beside each time: of formulas that were fitted to factors without
+ * either. */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
 #include <math.h>
@@ -24,7 +28,7 @@
 enum {
   FACTORS = 20,
   MATRICES = 2 * FACTORS,
-  VARIANTS = 9,
+  VARIANTS = 10,
   RUNS = 3,
   ALIGNMENT = 256,
   LARGE = 8192
@@ -188,6 +192,7 @@ typedef struct chain {
   mmc_dtype dtype;
   int64_t batch, dims[FACTORS + 1];
   int32_t n, count;
+  bool has_forms, trans[FACTORS], shared[FACTORS];
   mmci_form forms[FACTORS];
   mmci_group_product products[FACTORS];
   const void *at[MATRICES]; /* operands and results */
@@ -242,14 +247,28 @@ static void print_chain(const chain *c) {
            p->m, p->k, p->n, p->left, p->right);
   }
   printf("]");
+  if (!c->has_forms) return;
+  printf(", \"forms\": \"");
+  for (int32_t i = 0; i < c->n; i++)
+    printf("%c", "nstx"[c->shared[i] + 2 * c->trans[i]]); /* x: shared and transposed */
+  printf("\"");
+}
+
+static mmci_form form_of(const chain *c, int32_t factor) {
+  const int64_t rows = c->dims[factor], cols = c->dims[factor + 1];
+  return (mmci_form){.ld = c->trans[factor] ? rows : cols,
+                     .stride = c->batch > 1 && !c->shared[factor] ? rows * cols : 0,
+                     .trans = c->trans[factor]};
 }
 
 /* Returns a product of the chain. In faithful arithmetic small batches are left to cuBLAS. */
 static mmci_gemm product_of(const chain *c, int32_t s) {
   const mmci_group_product *p = &c->products[s];
-  const mmci_precision precision = c->batch > 1 ? MMCI_FAITHFUL : MMCI_NATIVE;
+  const mmci_precision precision = c->batch > 1 && !c->has_forms ? MMCI_FAITHFUL : MMCI_NATIVE;
   mmci_gemm gemm = mmci_gemm_tight(c->dtype, precision, p->m, p->k, p->n, MMC_OP_N, MMC_OP_N);
   if (c->batch > 1) mmci_gemm_spread(&gemm, c->batch);
+  if (p->left < c->n) gemm.a = form_of(c, p->left);
+  if (p->right < c->n) gemm.b = form_of(c, p->right);
   return gemm;
 }
 
@@ -272,6 +291,15 @@ static void measure_products(const chain *c) {
   for (int32_t s = 0; s < c->count; s++) {
     const mmci_gemm gemm = product_of(c, s);
     printf("%s\"%s\"", s > 0 ? ", " : "", ops->kernel_name(on.device, &gemm));
+  }
+  printf("]");
+  if (!c->has_forms) return;
+  mmci_facts facts;
+  ops->facts(on.device, c->dtype, MMCI_NATIVE, &facts);
+  printf(", \"products_predicted\": [");
+  for (int32_t s = 0; s < c->count; s++) {
+    const mmci_gemm gemm = product_of(c, s);
+    printf("%s%.4g", s > 0 ? ", " : "", facts.model.seconds(facts.model.user, &gemm));
   }
   printf("]");
 }
@@ -335,6 +363,8 @@ static void measure_group(const chain *c, const mmci_group *group, const char *b
   printf("%s{\"kernel\": \"%s\", \"variant\": %d, \"seconds\": %.4g", between, kernel,
          group->variant, seconds);
   print_group_counts(group, kernel);
+  double off;
+  if (c->has_forms) printf(", \"predicted\": %.4g", ops->group_seconds(on.device, group, &off));
   printf("}");
   ops->group_release(prepared);
 }
@@ -342,9 +372,7 @@ static void measure_group(const chain *c, const mmci_group *group, const char *b
 static void measure_groups(chain *c) {
   const int64_t last = c->dims[c->n];
   const char *between = "";
-  for (int32_t i = 0; i < c->n; i++)
-    c->forms[i] =
-        (mmci_form){.ld = c->dims[i + 1], .stride = c->batch > 1 ? c->dims[i] * c->dims[i + 1] : 0};
+  for (int32_t i = 0; i < c->n; i++) c->forms[i] = form_of(c, i);
   printf(", \"groups\": [");
   for (int v = 0; v < VARIANTS; v++) {
     const mmci_group group = {.dtype = c->dtype,
@@ -430,10 +458,21 @@ static void draw(chain *c) {
     c->dims[i] = squares ? side : (int64_t)fmax(1, round(exp(uniform() * log(most))));
 }
 
-static void measure_drawn(mmc_dtype dtype, double until) {
+/* Draws which factors are transposed, and which are shared: no two neighbours, whose product would
+ * be, too. */
+static void draw_forms(chain *c) {
+  c->has_forms = true;
+  for (int32_t i = 0; i < c->n; i++) {
+    c->trans[i] = uniform() < 0.25;
+    c->shared[i] = c->batch > 1 && uniform() < 0.25 && !(i > 0 && c->shared[i - 1]);
+  }
+}
+
+static void measure_drawn(mmc_dtype dtype, bool with_forms, double until) {
   while (now() < until) {
     chain c = {.dtype = dtype};
     draw(&c);
+    if (with_forms) draw_forms(&c);
     const double way = uniform();
     const char *solver = way < 0.15 ? "left-to-right" : way < 0.25 ? NULL : "auto";
     if (is_moderate(&c)) measure_chain(&c, solver);
@@ -466,22 +505,24 @@ int main(int argc, char **argv) {
     double share;
   } TURNS[] = {{MMC_F32, 0.24},  {MMC_F64, 0.18}, {MMC_C64, 0.18},
                {MMC_BF16, 0.18}, {MMC_F16, 0.14}, {MMC_C128, 0.08}};
-  const double seconds = argc == 3 ? strtod(argv[1], NULL) : 0;
+  const bool with_forms = argc == 4 && strcmp(argv[3], "forms") == 0;
+  const double seconds = argc == 3 || with_forms ? strtod(argv[1], NULL) : 0;
   if (!(seconds > 0)) {
-    fprintf(stderr, "usage: bench_facts SECONDS SEED\n");
+    fprintf(stderr, "usage: bench_facts SECONDS SEED [forms]\n");
     return 2;
   }
-  const uint64_t seed = random_state = strtoull(argv[2], NULL, 10);
+  const uint64_t seed = strtoull(argv[2], NULL, 10);
   open_device();
   print_device(seed);
   for (size_t t = 0; t < sizeof TURNS / sizeof *TURNS; t++) {
+    random_state = seed + t; /* the same chains, however many there were before */
     fill_memory(TURNS[t].dtype);
     const double until = now() + seconds * TURNS[t].share;
-    measure_large(TURNS[t].dtype);
-    if (TURNS[t].dtype == MMC_F32 || TURNS[t].dtype == MMC_F64)
+    if (!with_forms) measure_large(TURNS[t].dtype);
+    if (!with_forms && (TURNS[t].dtype == MMC_F32 || TURNS[t].dtype == MMC_F64))
       measure_trees(TURNS[t].dtype, now() + 0.3 * (until - now()));
-    measure_squares(TURNS[t].dtype, until);
-    measure_drawn(TURNS[t].dtype, until);
+    if (!with_forms) measure_squares(TURNS[t].dtype, until);
+    measure_drawn(TURNS[t].dtype, with_forms, until);
   }
   return 0;
 }

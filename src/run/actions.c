@@ -316,15 +316,15 @@ static bool is_one_matrix(const mmci_form *form) {
 enum { KNOWN = 64 };
 typedef struct apart {
   const mmci_group *chain;
+  bool without_gaps; /* factors are thought to lie so, each chain with its own */
   bool is_common[KNOWN], has_common;
 } apart;
 
-static mmci_form form_of_part(const apart *x, int32_t number) {
-  if (number < x->chain->n) return x->chain->forms[number];
-  const int32_t i = number - x->chain->n;
-  const mmci_group_product *p = &x->chain->products[i];
-  const bool is_one = x->chain->batch <= 1 || (i < KNOWN && x->is_common[i]);
-  return (mmci_form){.ld = p->n > 0 ? p->n : 1, .stride = is_one ? 0 : p->m * p->n};
+static mmci_form form_of_part(const apart *x, int32_t number, int64_t rows, int64_t cols) {
+  const int32_t n = x->chain->n, i = number - n;
+  if (i < 0 && !x->without_gaps) return x->chain->forms[number];
+  const bool is_one = x->chain->batch <= 1 || (i >= 0 && i < KNOWN && x->is_common[i]);
+  return (mmci_form){.ld = cols > 0 ? cols : 1, .stride = is_one ? 0 : rows * cols};
 }
 
 static mmci_gemm product_apart(apart *x, int32_t i) {
@@ -337,8 +337,8 @@ static mmci_gemm product_apart(apart *x, int32_t i) {
                     .m = p->m,
                     .k = p->k,
                     .n = p->n,
-                    .a = form_of_part(x, p->left),
-                    .b = form_of_part(x, p->right),
+                    .a = form_of_part(x, p->left, p->m, p->k),
+                    .b = form_of_part(x, p->right, p->k, p->n),
                     .ldc = is_last ? chain->ldc : p->n,
                     .c_stride = is_last ? chain->c_stride : p->m * p->n,
                     .batch = chain->batch};
@@ -367,15 +367,19 @@ static double seconds_apart(const mmci_actions *actions, apart *x) {
   return sum;
 }
 
-/* Says whether a group that was taken for matrices without gaps has a slower kernel for these, or
- * some of its products are the same for all chains, and they take less one by one. */
+/* Says whether a group's products take less one by one than the group, which was taken for matrices
+ * without gaps: because these have a slower kernel, or some products are the same for all chains,
+ * or take less where chains share a factor. */
 static bool is_slow_so(const mmci_actions *actions, const mmci_group_action *x) {
   static const double MORE = 1.1;
   if (actions->takes_all || !(x->expected_s > 0)) return false;
   apart parts = {.chain = &x->problem.group};
-  const double together_s = seconds_together(actions, parts.chain);
-  return together_s > seconds_apart(actions, &parts) &&
-         (parts.has_common || together_s > MORE * x->expected_s);
+  const double together_s = seconds_together(actions, parts.chain),
+               apart_s = seconds_apart(actions, &parts);
+  if (!(together_s > apart_s)) return false;
+  if (parts.has_common || together_s > MORE * x->expected_s) return true;
+  apart planned = {.chain = parts.chain, .without_gaps = true};
+  return together_s > MORE * apart_s && seconds_apart(actions, &planned) > MORE * apart_s;
 }
 
 /* Prepares the call of a group unless that is done. */

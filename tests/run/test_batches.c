@@ -14,6 +14,7 @@
 #include "../recipes.h"
 #include "order/workspace.h"
 #include "plan/layout.h"
+#include "plan/plan_groups.h"
 #include "planner/fewest.h"
 #include "planner/fit.h"
 #include "problem.h"
@@ -262,6 +263,78 @@ static void nan_stays_in_its_chain(void **state) {
   mmci_plan_destroy(&plan);
 }
 
+static void multiply_threes(const double *a, const double *b, double *c) {
+  for (int r = 0; r < DIM; r++)
+    for (int q = 0; q < DIM; q++) {
+      c[r * DIM + q] = 0;
+      for (int d = 0; d < DIM; d++) c[r * DIM + q] += a[r * DIM + d] * b[d * DIM + q];
+    }
+}
+
+static int groups_called;
+
+static mmc_status count_group(mmci_queue *queue, const mmci_group_kernel *kernel,
+                              const void *const *operands, void *c, mmci_error *error) {
+  groups_called++;
+  return mmci_device_ref.group_enqueue(queue, kernel, operands, c, error);
+}
+
+static double seconds_of_group(const mmci_device *device, const mmci_group *group, double *error) {
+  (void)device, (void)group;
+  *error = 0;
+  return 1.5e-6;
+}
+
+static double seconds_by_sharing(const void *user, const mmci_gemm *gemm) {
+  (void)user;
+  return gemm->b.stride == 0 ? 1e-7 : 1e-6;
+}
+
+static void tell_of_sharing(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
+                            mmci_facts *out) {
+  mmci_device_ref.facts(device, dtype, precision, out);
+  out->model.seconds = seconds_by_sharing;
+}
+
+/* A group of two products that take longer one by one, but where chains share a factor. */
+static void shared_factors_leave_a_group(void **state) {
+  (void)state;
+  static double data[3][BATCH * DIM * DIM], result[BATCH * DIM * DIM], want[BATCH * DIM * DIM];
+  uint64_t random = first_seed;
+  for (int f = 0; f < 3; f++)
+    for (int i = 0; i < BATCH * DIM * DIM; i++) data[f][i] = random_unit(&random);
+  mmci_device_ops ops = mmci_device_ref;
+  ops.group_enqueue = count_group;
+  ops.group_seconds = seconds_of_group;
+  ops.facts = tell_of_sharing;
+  mmci_error error = {0};
+  mmci_run *run;
+  mmci_plan plan = plan_of(BATCH, NULL);
+  const int32_t group_of[] = {0, 0};
+  assert_int_equal(mmci_plan_group_steps(&plan, group_of, &error), MMC_OK);
+  assert_int_equal(mmci_run_create(&plan, &ops, NULL, MMCI_NATIVE, &run, &error), MMC_OK);
+  const int last = plan.steps[0].first == 0 ? 2 : 1; /* the right operand of a product of factors */
+  for (int shared = 0; shared < 2; shared++) {
+    mmc_matrix factors[3], out = {result, DIM, DIM, 0, MMC_ROW_MAJOR, MMC_HOST, DIM * DIM, NULL};
+    for (int f = 0; f < 3; f++)
+      factors[f] = (mmc_matrix){
+          data[f], DIM, DIM, 0, MMC_ROW_MAJOR, MMC_HOST, shared && f == last ? 0 : DIM * DIM, NULL};
+    groups_called = 0;
+    assert_int_equal(mmci_run_execute(run, factors, &out, &error), MMC_OK);
+    assert_int_equal(groups_called, 1 - shared);
+    for (int b = 0; b < BATCH; b++) {
+      double left[DIM * DIM];
+      const double *c = data[2] + (size_t)(shared && last == 2 ? 0 : b) * DIM * DIM,
+                   *of_b = data[1] + (size_t)(shared && last == 1 ? 0 : b) * DIM * DIM;
+      multiply_threes(data[0] + (size_t)b * DIM * DIM, of_b, left);
+      multiply_threes(left, c, want + (size_t)b * DIM * DIM);
+    }
+    for (int i = 0; i < BATCH * DIM * DIM; i++) assert_true(fabs(result[i] - want[i]) <= 1e-13);
+  }
+  mmci_run_destroy(run);
+  mmci_plan_destroy(&plan);
+}
+
 /* ---- what is refused ------------------------------------------------------------------------- */
 
 typedef struct refusal {
@@ -429,17 +502,12 @@ static void far_apart(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(any_batch_any_matrices),
-      cmocka_unit_test(on_the_host),
-      cmocka_unit_test(batches_larger_than_the_memory),
-      cmocka_unit_test(addresses_of_two_axes),
-      cmocka_unit_test(chunks_of_any_matrices),
-      cmocka_unit_test(nan_stays_in_its_chain),
-      cmocka_unit_test(results_that_overlap),
-      cmocka_unit_test(factors_between_results),
-      cmocka_unit_test(same_factors_are_the_same),
-      cmocka_unit_test(shared_factors_are_shared),
-      cmocka_unit_test(far_apart),
+      cmocka_unit_test(any_batch_any_matrices),         cmocka_unit_test(on_the_host),
+      cmocka_unit_test(batches_larger_than_the_memory), cmocka_unit_test(addresses_of_two_axes),
+      cmocka_unit_test(chunks_of_any_matrices),         cmocka_unit_test(nan_stays_in_its_chain),
+      cmocka_unit_test(shared_factors_leave_a_group),   cmocka_unit_test(results_that_overlap),
+      cmocka_unit_test(factors_between_results),        cmocka_unit_test(same_factors_are_the_same),
+      cmocka_unit_test(shared_factors_are_shared),      cmocka_unit_test(far_apart),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,10 @@ static const double UNKNOWN_ERROR = 0.35;
  * multiprocessors wrote; fitted on an H200 together with its spines. */
 static const double HANDED_US = 3.5e-5;
 
+/* Microseconds that a transposed right operand takes more for every byte of an element, where sides
+ * are padded to 128: it is copied element by element, across. From some 40 chains on an H200. */
+static const double SPINES_TURNED_US = 1.15;
+
 /* What bounds batches by spines. A multiprocessor multiplies so many terms a microsecond where rows
  * share factors, and all read so many bytes of factors from L2; both are reckoned from instructions
  * and bandwidths of an H200. What that leaves out grows with every doubling of the batch: of 246
@@ -434,6 +438,15 @@ static double counted_us(const mmci_model_general *f, const mmci_model_counts *c
   return f->launch + cbrt(one * one * one + rest * rest * rest);
 }
 
+static bool has_sides_to(const mmci_group *chain, int64_t most) {
+  bool all = true;
+  for (int32_t s = 0; s < chain->count; s++) {
+    const mmci_group_product *x = &chain->products[s];
+    all = all && x->m <= most && x->k <= most && x->n <= most;
+  }
+  return all;
+}
+
 double mmci_cuda_model_general_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                                   const mmci_group *chain, const mmci_general *g) {
   /* One product is little else than loads and stores: of 33,000 batches on an H200 eight went to
@@ -442,8 +455,15 @@ double mmci_cuda_model_general_us(const mmci_cuda_model *model, const mmci_group
   /* A chain alone has the device to itself: 2070 of them took 0.85 to 0.93 times what is counted.
    */
   static const double ALONE = 0.9;
+  /* Of 143 in c128 those with sides of more than 16 took up to twice that, where cuBLAS's products
+   * were faster: this share of the time leaves none that is chosen 1.3 times slower than those. */
+  static const double MORE_IN_C128 = 1.3;
+  enum { SMALL = 16 };
   const mmci_model_counts c = mmci_cuda_model_general_counts(limits, chain, g);
+  const bool is_more = chain->dtype == MMC_C128 && chain->batch <= 1 && chain->count > 1 &&
+                       !has_sides_to(chain, SMALL);
   return (chain->count == 1 ? OF_ONE : 1) * (chain->batch <= 1 ? ALONE : 1) *
+         (is_more ? MORE_IN_C128 : 1) *
          counted_us(&model->dtypes[chain->dtype].general, &c, limits, (double)chain->batch);
 }
 
@@ -459,10 +479,43 @@ double mmci_cuda_model_tiles_us(const mmci_cuda_model *model, const mmci_group_l
   return counted_us(&model->dtypes[chain->dtype].tiled, &c, limits, (double)chain->batch);
 }
 
+/* Returns the bytes of the largest factor that all chains of a batch share; 0 where there is none,
+ * or nobody knows where factors lie. */
+static double common_bytes(const mmci_group *chain) {
+  if (chain->batch <= 1 || chain->c_stride == 0) return 0;
+  double most = 0;
+  for (int32_t s = 0; s < chain->count; s++) {
+    const mmci_group_product *x = &chain->products[s];
+    const int32_t of[] = {x->left, x->right};
+    const double elements[] = {(double)x->m * (double)x->k, (double)x->k * (double)x->n};
+    for (int o = 0; o < 2; o++)
+      if (of[o] < chain->n && chain->forms[of[o]].stride == 0 && !chain->forms[of[o]].gathered)
+        most = fmax(most, elements[o]);
+  }
+  return most * (double)mmci_cuda_element_bytes(chain->dtype);
+}
+
+/* Microseconds between two copies of a matrix that bulk copies bring again for every chain, from
+ * few parts of L2: so many for every byte of a small one, and of a larger one some, and some for
+ * every byte. Of 96 batches on an H200 where that is more than all else, nine in ten took 0.64 to
+ * 1.65 of it. */
+typedef struct common_copies {
+  double small_byte, some, byte;
+} common_copies;
+static const common_copies COPIES_OF_RINGS = {1 / 110e3, 3e-3, 1 / 950e3},
+                           COPIES_OF_SIDES = {1 / 300e3, 2e-3, 1 / 1400e3};
+
+static double common_us(const mmci_group *chain, const common_copies *copies, double chains) {
+  const double bytes = common_bytes(chain);
+  return fmin(copies->small_byte * bytes, copies->some + copies->byte * bytes) *
+         ceil((double)chain->batch / chains);
+}
+
 double mmci_cuda_model_rings_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                                 const mmci_group *chain, const mmci_rings *rings) {
   const mmci_model_counts c = mmci_cuda_model_rings_counts(limits, chain, rings);
-  return counted_us(&model->dtypes[chain->dtype].rings, &c, limits, (double)chain->batch);
+  return fmax(counted_us(&model->dtypes[chain->dtype].rings, &c, limits, (double)chain->batch),
+              common_us(chain, &COPIES_OF_RINGS, 1));
 }
 
 bool mmci_cuda_model_plan_rings(const mmci_cuda_model *model, const mmci_group_limits *limits,
@@ -495,7 +548,10 @@ const mmci_model_general *mmci_cuda_model_sides(const mmci_cuda_model *model,
 double mmci_cuda_model_sides_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                                 const mmci_group *chain, const mmci_sides *sides) {
   const mmci_model_counts c = mmci_cuda_model_sides_counts(limits, chain, sides);
-  return counted_us(mmci_cuda_model_sides(model, sides), &c, limits, (double)chain->batch);
+  mmci_sides_size size = {.chains = 1};
+  (void)mmci_sides_size_of(sides->dtype, sides->size, &size);
+  return fmax(counted_us(mmci_cuda_model_sides(model, sides), &c, limits, (double)chain->batch),
+              common_us(chain, &COPIES_OF_SIDES, size.chains));
 }
 
 double mmci_cuda_model_tensor_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
@@ -633,6 +689,8 @@ static double path_of_spines(const double *f, const mmci_group *chain, const sha
                  hand_over = f[1] + HANDED_US * elements * (double)mmc_dtype_size(chain->dtype),
                  right = done[x->right] + (x->right >= chain->n ? hand_over : 0);
     double mine = product * (double)side / 32 + f[4] * (double)x->k / 32 + f[6] * elements * 1e-3;
+    if (x->right < chain->n && chain->forms[x->right].trans)
+      mine += SPINES_TURNED_US * (double)mmc_dtype_size(chain->dtype) * pow((double)side / 128, 3);
     if (by != NULL) mine = product_in_batch(chain, x, by, mine);
     done[chain->n + s] = fmax(done[x->left], right) + mine;
     *work += mine;

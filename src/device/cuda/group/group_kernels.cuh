@@ -81,18 +81,14 @@ static __device__ __forceinline__ unsigned mmci_shared_address(const void *share
   return (unsigned)__cvta_generic_to_shared(shared);
 }
 
-/* Copies bytes from global memory, or zeros where there is nothing; 4 or 8 bytes, or 16 past L1. */
+/* Copies bytes from global memory, or zeros where there is nothing; 4, 8 or 16 bytes. They come
+ * through the first cache, where lines of a matrix that all chains share are found again. */
 template <int bytes>
 static __device__ __forceinline__ void mmci_copy_async_or_zero(void *shared, const void *global,
                                                                bool there) {
-  if (bytes == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(mmci_shared_address(shared)),
-                 "l"(global), "r"(there ? 16 : 0)
-                 : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(mmci_shared_address(shared)),
-                 "l"(global), "n"(bytes), "r"(there ? bytes : 0)
-                 : "memory");
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(mmci_shared_address(shared)),
+               "l"(global), "n"(bytes), "r"(there ? bytes : 0)
+               : "memory");
 }
 
 /* Copies the first so many of 4 or 8 bytes, and zeros. */

@@ -107,8 +107,8 @@ __global__ void __launch_bounds__(WARPS *WARP)
 #pragma unroll
     for (int w = lane; w < per_warp * words; w += WARP)
       if (w / words < there)
-        mmci_copy_async(stage(f) + w / words * pitch + w % words * 4,
-                        from + w / words * e.stride[f] + w % words * 4);
+        mmci_copy_async_bytes<16>(stage(f) + w / words * pitch + w % words * 4,
+                                  from + w / words * e.stride[f] + w % words * 4);
   };
   load(0);
 #pragma unroll
@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUF
     float *to = buffers + (f + BUFFERS - 1) % BUFFERS * (SIDE * SIDE);
 #pragma unroll
     for (int w = t; w < SIDE * SIDE / 4; w += lanes)
-      mmci_copy_async(f == 0 ? place_of(w) : to + w * 4, from + w * 4);
+      mmci_copy_async_bytes<16>(f == 0 ? place_of(w) : to + w * 4, from + w * 4);
   };
   load(0);
 #pragma unroll
