@@ -29,22 +29,23 @@ static mmc_status check_problem(const mmci_ranges_problem *x, mmci_error *error)
   return mmci_scale_check(x->dtype, error);
 }
 
+static mmc_status too_large(const mmci_ranges_problem *x, mmci_error *error) {
+  return mmci_fail_argument(error, MMC_E_OVERFLOW, x->batch == 1 ? "n" : "batch",
+                            "%" PRId64 " matrices with %" PRId64
+                            " rows each exceed the address space",
+                            x->batch, x->side);
+}
+
 static mmc_status open_ranges(mmci_ranges *ranges, mmci_error *error) {
   const mmci_ranges_problem *x = &ranges->problem;
   const mmci_device_ops *ops = ranges->ops;
   int64_t elements;
-  if (__builtin_mul_overflow(x->side * x->side, x->batch, &elements))
-    return mmci_fail_argument(error, MMC_E_OVERFLOW, "batch",
-                              "%" PRId64 " matrices exceed the address space", x->batch);
+  if (__builtin_mul_overflow(x->side * x->side, x->batch, &elements)) return too_large(x, error);
   ranges->element = mmc_dtype_size(x->dtype);
   const uint64_t bytes = mmci_result_bytes(elements, 1, ranges->element);
-  if (bytes > SIZE_MAX / 2)
-    return mmci_fail_argument(error, MMC_E_OVERFLOW, "batch",
-                              "%" PRId64 " matrices exceed the address space", x->batch);
+  if (bytes > SIZE_MAX / 2) return too_large(x, error);
   const uint64_t exponents = x->scaled ? mmci_result_bytes(x->batch, 1, sizeof(int64_t)) : 0;
-  if (exponents > SIZE_MAX / 2)
-    return mmci_fail_argument(error, MMC_E_OVERFLOW, "batch",
-                              "%" PRId64 " matrices exceed the address space", x->batch);
+  if (exponents > SIZE_MAX / 2) return too_large(x, error);
   ranges->value_bytes = (size_t)(bytes + exponents);
   ranges->exponents_at = (size_t)bytes;
   if (ranges->on_device) {

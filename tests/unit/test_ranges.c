@@ -423,6 +423,7 @@ static void errors(void **state) {
   FAILS(mmc_ranges_create(x.context, (mmc_dtype)99, 3, NULL, &none), MMC_E_ARG, "dtype");
   options.batch = INT64_MAX;
   FAILS(mmc_ranges_create(x.context, MMC_F64, 3, &options, &none), MMC_E_OVERFLOW, "batch");
+  FAILS(mmc_ranges_create(x.context, MMC_F64, INT64_C(1) << 31, NULL, &none), MMC_E_OVERFLOW, "n");
   /* A limit that holds six factors and little more. */
   close_mirror(&x);
   x = open_mirror(3, 1, 2000);
