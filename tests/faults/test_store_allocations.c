@@ -12,26 +12,13 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../wisdom_text.h"
 #include "failing.h"
 #include "mmchain.h"
 #ifdef MMCI_SQLITE
 #include "wisdom/table.h"
 #include "wisdom/wisdom_pricing.h"
 #endif
-
-typedef struct wisdom_text {
-  const char *bytes;
-  size_t left;
-} wisdom_text;
-
-static ptrdiff_t read_text(void *user, char *bytes, size_t size) {
-  wisdom_text *text = user;
-  if (size > text->left) size = text->left;
-  memcpy(bytes, text->bytes, size);
-  text->bytes += size;
-  text->left -= size;
-  return (ptrdiff_t)size;
-}
 
 static mmc_status wisdom(void) {
   mmc_status status;
@@ -42,13 +29,12 @@ static mmc_status wisdom(void) {
       "product 1 2 3 N N time \"r\" 1 0 1 - - - \"measured\" 1\n"
       "array N N time 1 1 2 5\n m 1\n k 1\n n 1 2\n E 1 2\n"
       "end 2\n";
-  wisdom_text text = {.bytes = form, .left = sizeof form - 1};
   mmc_context_options options = MMC_CONTEXT_OPTIONS_INIT;
   options.wisdom_path = "test_store_allocations.db";
   TRY(mmc_context_create(&options, &context), context, mmc_context);
   mmc_wisdom_info info = {0};
   int64_t count = 0;
-  status = mmc_wisdom_import(context, read_text, &text);
+  status = import_wisdom_text(context, form);
   if (status == MMC_E_UNSUPPORTED) status = MMC_OK; /* built without SQLite */
   if (status == MMC_OK) status = mmc_wisdom_export(context, ignore, NULL);
   if (status == MMC_OK) status = mmc_wisdom_write(context, MMC_JSON, ignore, NULL);
@@ -157,12 +143,11 @@ static void make_corrupt_store(const char *path) {
     used += (size_t)snprintf(form + used, sizeof form - used,
                              "product %d 2 3 N N time \"r\" 1 0 1 - - - \"measured\" 1\n", m);
   snprintf(form + used, sizeof form - used, "end %d\n", SALVAGED + 2);
-  wisdom_text text = {.bytes = form, .left = strlen(form)};
   mmc_context_options options = MMC_CONTEXT_OPTIONS_INIT;
   mmc_context *context;
   options.wisdom_path = path;
   assert_int_equal(mmc_context_create(&options, &context), MMC_OK);
-  mmc_status status = mmc_wisdom_import(context, read_text, &text);
+  mmc_status status = import_wisdom_text(context, form);
   assert_true(status == MMC_OK || status == MMC_E_UNSUPPORTED);
   mmc_context_destroy(context);
   FILE *file = fopen(path, "r+b");

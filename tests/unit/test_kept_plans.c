@@ -12,6 +12,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../wisdom_text.h"
 #include "mmchain.h"
 
 static mmc_context *context_of(const char *wisdom_path, const char *module_dir) {
@@ -134,20 +135,6 @@ static void whatever_differs_makes_another_plan(void **state) {
   mmc_context_destroy(context);
 }
 
-typedef struct text {
-  const char *bytes;
-  size_t left;
-} text;
-
-static ptrdiff_t read_text(void *user, char *bytes, size_t size) {
-  text *from = user;
-  if (size > from->left) size = from->left;
-  memcpy(bytes, from->bytes, size);
-  from->bytes += size;
-  from->left -= size;
-  return (ptrdiff_t)size;
-}
-
 static void wisdom_makes_another_plan(void **state) {
   (void)state;
   static const char path[] = "test_kept_plans.db";
@@ -160,8 +147,7 @@ static void wisdom_makes_another_plan(void **state) {
   mmc_context *context = context_of(path, NULL);
   const mmc_plan_options options = options_of("time", "ref");
   mmc_plan *plan = kept_plan_of(context, "f32:10x30x5x60", &options);
-  text from = {form, sizeof form - 1};
-  const mmc_status status = mmc_wisdom_import(context, read_text, &from);
+  const mmc_status status = import_wisdom_text(context, form);
   assert_true(is_given_again(context, plan, "f32:10x30x5x60", &options) == (status != MMC_OK));
   mmc_plan_destroy(plan);
   mmc_context_destroy(context);
