@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/half.h"
@@ -161,8 +162,8 @@ static mmc_status multiply(const mmci_gemm *gemm, const void *a, const void *b, 
   bool fits = true;
   for (int64_t row = 0; row < gemm->m && status == MMC_OK; row += most) {
     mmci_gemm rows = *gemm;
-    const char *of_a = (const char *)a + row * step * size;
-    char *of_c = (char *)c + row * gemm->ldc * size;
+    const void *of_a = mmci_address(a, row * step * size);
+    void *of_c = mmci_address(c, row * gemm->ldc * size);
     rows.m = gemm->m - row < most ? gemm->m - row : most;
     if (mmci_gemm_is_whole(&rows))
       status = mmci_ref_whole(&rows, of_a, b, of_c, error);
