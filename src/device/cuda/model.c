@@ -438,13 +438,15 @@ static double counted_us(const mmci_model_general *f, const mmci_model_counts *c
   return f->launch + cbrt(one * one * one + rest * rest * rest);
 }
 
-static bool has_sides_to(const mmci_group *chain, int64_t most) {
-  bool all = true;
+static int64_t longest_side(const mmci_group *chain) {
+  int64_t most = 0;
   for (int32_t s = 0; s < chain->count; s++) {
     const mmci_group_product *x = &chain->products[s];
-    all = all && x->m <= most && x->k <= most && x->n <= most;
+    const int64_t sides[] = {x->m, x->k, x->n};
+    for (int t = 0; t < 3; t++)
+      if (sides[t] > most) most = sides[t];
   }
-  return all;
+  return most;
 }
 
 double mmci_cuda_model_general_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
@@ -461,7 +463,7 @@ double mmci_cuda_model_general_us(const mmci_cuda_model *model, const mmci_group
   enum { SMALL = 16 };
   const mmci_model_counts c = mmci_cuda_model_general_counts(limits, chain, g);
   const bool is_more = chain->dtype == MMC_C128 && chain->batch <= 1 && chain->count > 1 &&
-                       !has_sides_to(chain, SMALL);
+                       longest_side(chain) > SMALL;
   return (chain->count == 1 ? OF_ONE : 1) * (chain->batch <= 1 ? ALONE : 1) *
          (is_more ? MORE_IN_C128 : 1) *
          counted_us(&model->dtypes[chain->dtype].general, &c, limits, (double)chain->batch);
@@ -614,21 +616,16 @@ double mmci_cuda_model_squares_us(const mmci_cuda_model *model, const mmci_group
 
 /* Returns the side that all matrices of the chain have, or the longest of any. */
 static int64_t side_of(const mmci_group *chain, bool *all, bool *whole) {
-  const int64_t per_word = WORD_BYTES / (int64_t)mmci_cuda_element_bytes(chain->dtype);
-  int64_t most = 0;
-  *whole = true;
+  const int64_t per_word = WORD_BYTES / (int64_t)mmci_cuda_element_bytes(chain->dtype),
+                most = longest_side(chain);
+  *whole = *all = true;
   for (int32_t s = 0; s < chain->count; s++) {
     const mmci_group_product *x = &chain->products[s];
     const int64_t sides[] = {x->m, x->k, x->n};
     for (int t = 0; t < 3; t++) {
-      if (sides[t] > most) most = sides[t];
       *whole = *whole && sides[t] % per_word == 0;
+      *all = *all && sides[t] == most;
     }
-  }
-  *all = true;
-  for (int32_t s = 0; s < chain->count; s++) {
-    const mmci_group_product *x = &chain->products[s];
-    *all = *all && x->m == most && x->k == most && x->n == most;
   }
   return most;
 }
