@@ -211,6 +211,30 @@ uint64_t mmci_file_rows_bytes(const mmci_file_rows *a) {
   return (uint64_t)a->batch * (uint64_t)a->matrix.rows * (uint64_t)a->matrix.cols * a->element_size;
 }
 
+static int append(void *user, const char *bytes, size_t size) {
+  char **end = user;
+  memcpy(*end, bytes, size);
+  *end += size;
+  return 0;
+}
+
+mmc_status mmci_file_rows_as_matrix(const mmci_file_rows *a, mmci_file_rows *out, void **memory,
+                                    mmci_error *error) {
+  const mmc_matrix *m = &a->matrix;
+  const int64_t rows = a->ndim > 0 ? a->shape[0] : 1, cols = a->ndim > 1 ? a->shape[1] : 1;
+  *out = *a;
+  *memory = NULL;
+  if (a->batch == 1 && (a->ndim < 2 || (m->rows == rows && m->cols == cols))) return MMC_OK;
+  const size_t size = (size_t)mmci_file_rows_bytes(a);
+  out->matrix = (mmc_matrix){.rows = rows, .cols = cols, .ld = cols};
+  out->batch = 1;
+  if (size == 0) return MMC_OK;
+  char *end = mmci_alloc_array(size, 1);
+  if (end == NULL) return mmci_fail_nomem(error, size);
+  out->matrix.data = *memory = end;
+  return mmci_file_rows_send(a, append, &end, error);
+}
+
 mmci_file_rows mmci_file_rows_turned(const mmci_file_rows *a) {
   mmci_file_rows turned = *a;
   mmc_matrix *m = &turned.matrix;

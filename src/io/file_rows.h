@@ -31,6 +31,11 @@ mmc_status mmci_file_rows_send(const mmci_file_rows *rows, mmc_write_fn write, v
                                mmci_error *error);
 /* Returns how many bytes that are. */
 uint64_t mmci_file_rows_bytes(const mmci_file_rows *rows);
+/* Describes an array of at most two dimensions as one matrix. One of a dimension is a row or a
+ * column as its matrix is, and a column where it is of several matrices. What does not lie so is
+ * gathered in *memory, which the caller frees; else that is NULL. Returns: E_NOMEM. */
+mmc_status mmci_file_rows_as_matrix(const mmci_file_rows *rows, mmci_file_rows *out, void **memory,
+                                    mmci_error *error);
 /* Returns the transposed matrix: its rows are the columns. */
 mmci_file_rows mmci_file_rows_turned(const mmci_file_rows *rows);
 

@@ -262,8 +262,7 @@ static mmc_status check_rows(const mmci_file_rows *rows, const char *member, mmc
     return mmci_fail(error, MMC_E_ARG,
                      "'%.60s': expected a variable of MATLAB: letters, digits and _, at most 63",
                      member);
-  if (mmci_file_rows_bytes(rows) > most || rows->matrix.rows > INT_MAX ||
-      rows->matrix.cols > INT_MAX)
+  if (mmci_file_rows_bytes(rows) > most || rows->shape[0] > INT_MAX || rows->shape[1] > INT_MAX)
     return mmci_fail(error, MMC_E_ARG, "a .mat file holds at most 2 GiB: .h5 has no limit");
   return MMC_OK;
 }
@@ -309,19 +308,29 @@ static mmc_status write_columns(const mmci_file_rows *rows, const char *member, 
   return status;
 }
 
-static mmc_status write_file(const mmci_file_rows *rows, const char *member, mmc_write_fn write,
-                             void *user, mmci_error *error) {
-  mmc_status status = check_rows(rows, member, error);
-  if (status != MMC_OK) return status;
+static mmc_status write_matrix(const mmci_file_rows *rows, const char *member, mmc_write_fn write,
+                               void *user, mmci_error *error) {
   columns c = {.count = (size_t)(mmci_file_rows_bytes(rows) / rows->element_size),
                .is_complex = mmci_dtype_is_complex(rows->dtype)};
   c.real_size = c.is_complex ? rows->element_size / 2 : rows->element_size;
   c.bytes = mmci_alloc_array(c.count, rows->element_size);
   if (c.bytes == NULL) return mmci_fail_nomem(error, mmci_file_rows_bytes(rows));
   mmci_file_rows turned = mmci_file_rows_turned(rows);
-  status = mmci_file_rows_send(&turned, collect, &c, error);
+  mmc_status status = mmci_file_rows_send(&turned, collect, &c, error);
   if (status == MMC_OK) status = write_columns(rows, member, &c, write, user, error);
   free(c.bytes);
+  return status;
+}
+
+static mmc_status write_file(const mmci_file_rows *rows, const char *member, mmc_write_fn write,
+                             void *user, mmci_error *error) {
+  mmc_status status = check_rows(rows, member, error);
+  if (status != MMC_OK) return status;
+  mmci_file_rows one;
+  void *memory;
+  status = mmci_file_rows_as_matrix(rows, &one, &memory, error);
+  if (status == MMC_OK) status = write_matrix(&one, member, write, user, error);
+  free(memory);
   return status;
 }
 

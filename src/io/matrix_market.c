@@ -330,15 +330,20 @@ static mmc_status write_file(const mmci_file_rows *rows, const char *member, mmc
                      mmc_dtype_name(rows->dtype));
   if (rows->ndim > 2)
     return mmci_fail(error, MMC_E_ARG, "matrix-market has no stacks: a matrix can be written");
+  mmci_file_rows one;
+  void *memory;
+  mmc_status status = mmci_file_rows_as_matrix(rows, &one, &memory, error);
   char head[128];
   bool complex_numbers = mmci_dtype_is_complex(rows->dtype);
   int length = snprintf(head, sizeof head,
                         "%%%%MatrixMarket matrix array %s general\n%" PRId64 " %" PRId64 "\n",
-                        complex_numbers ? "complex" : "real", rows->matrix.rows, rows->matrix.cols);
-  if (write(user, head, (size_t)length) != 0) return MMC_E_IO;
+                        complex_numbers ? "complex" : "real", one.matrix.rows, one.matrix.cols);
+  if (status == MMC_OK && write(user, head, (size_t)length) != 0) status = MMC_E_IO;
   printer p = {.dtype = rows->dtype, .write = write, .user = user};
-  mmci_file_rows columns = mmci_file_rows_turned(rows);
-  return mmci_file_rows_send(&columns, print_elements, &p, error);
+  mmci_file_rows columns = mmci_file_rows_turned(&one);
+  if (status == MMC_OK) status = mmci_file_rows_send(&columns, print_elements, &p, error);
+  free(memory);
+  return status;
 }
 
 /* ---- sparse matrices ------------------------------------------------------------------------- */

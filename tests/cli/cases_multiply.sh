@@ -159,6 +159,17 @@ check multiply_no_chains 0 multiply J.npy X.npy:T -o R.npy --check
 says multiply_no_chains_values R.npy "f8 (0, 3, 2, 2)"
 check multiply_power 0 multiply u.npy X.npy^3 -o R.npy --check
 says multiply_power_values R.npy "f8 (3, 2) 199 290 3275 3814 13775 15146"
+# A stack of vectors is a matrix of formats that have no stacks.
+make_npy u2.npy '<f8' 2
+check multiply_vectors 0 multiply u.npy X.npy -o vectors.mtx
+check multiply_vectors_read 0 multiply vectors.mtx -o R.npy
+says multiply_vectors_values R.npy "f8 (3, 2) 7 10 19 22 31 34"
+check multiply_numbers 0 multiply u.npy X.npy u2.npy -o numbers.mtx
+check multiply_numbers_read 0 multiply numbers.mtx -o R.npy
+says multiply_numbers_values R.npy "f8 (3, 1) 27 63 99"
+needs matlab check multiply_vectors_matlab 0 multiply u.npy X.npy -o vectors.mat
+needs matlab check multiply_vectors_matlab_read 0 multiply vectors.mat -o R.npy
+needs matlab says multiply_vectors_matlab_values R.npy "f8 (3, 2) 7 10 19 22 31 34"
 check multiply_power_op_behind 2 multiply X.npy^3:T -o R.npy
 check multiply_power_json 0 multiply --for flops X.npy:T^4 -o R.npy --check --json --on ref
 check multiply_power_limit 0 multiply X.npy^5 -o R.npy --check --memory-limit 128
