@@ -1,7 +1,9 @@
 /* main.c: the command `mmchain`: finds the command that is asked for and runs it. */
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "nearest.h"
 #include "options.h"
@@ -115,8 +117,17 @@ static void keep_memory_small(void) {
 #endif
 }
 
+/* Opens what is closed of standard input, output and error, as something that can neither be read
+ * nor written. Else the next file that is opened would have its number, and what is told would go
+ * into a result. */
+static void keep_standard_streams_apart(void) {
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
+    if (fcntl(stream, F_GETFD) < 0) (void)open("/", O_PATH);
+}
+
 int main(int argc, char **argv) {
   cli_call call = {.out = {.file = stdout}};
+  keep_standard_streams_apart();
   keep_memory_small();
   cli_signals_catch();
   int status = run_command(&call, argc, argv);

@@ -325,6 +325,10 @@ if [ -c /dev/full ]; then check multiply_full 2 multiply P.npy Q.npy -o /dev/ful
 if [ "$(id -u)" != 0 ]; then
   mkdir locked
   chmod a-w locked
+# Nor does what is told of the work go into a file that would have the number of a closed stream.
+MMCHAIN_PATIENCE_S=0 run multiply P.npy Q.npy -o silent.npy 2>&-
+verdict multiply_silent "$([ $? = 0 ] || echo "expected exit status 0")"
+holds multiply_silent_result cmp silent.npy R.npy
   check multiply_locked 2 multiply P.npy Q.npy -o locked/R.npy
 fi
 run generate f64:100x100x100 -o large >/dev/null
