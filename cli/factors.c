@@ -102,12 +102,9 @@ static bool is_standard_input(const char *path) {
 
 /* Says why a file cannot be read. The message begins with the name of the file. */
 static int fail_reading(cli_call *call, const char *path) {
-  static const char device[] = "/dev/stdin";
   char message[512], hint[CLI_HINT_SIZE];
   mmc_context_message(call->context, message, sizeof message);
-  if (strcmp(path, device) != 0)
-    return cli_fail(call, CLI_BAD, "%s%s", message, cli_file_hint(path, hint));
-  return cli_fail(call, CLI_BAD, "standard input%s", message + strlen(device));
+  return cli_fail(call, CLI_BAD, "%s%s", message, cli_file_hint(path, hint));
 }
 
 int cli_array_open(cli_call *call, const char *what, const char *shown, const char *name,

@@ -466,8 +466,9 @@ static bool may_be_sparse(const multiplication *job) {
   const bool device = o->device == NULL || strncmp(o->device, "cuda", 4) != 0;
   const bool precision = o->precision == NULL || strcmp(o->precision, "native") == 0;
   return objective && solver && device && precision && o->order == NULL && job->plan_path == NULL &&
-         o->memory_limit_bytes == MMC_NO_LIMIT && !job->energy.wanted && !job->rule.checked &&
-         job->rule.modulus == 0 && job->rule.semiring == MMC_PLUS_TIMES && !o->scaled;
+         o->max_slowdown == 0 && o->memory_limit_bytes == MMC_NO_LIMIT && !job->energy.wanted &&
+         !job->rule.checked && job->rule.modulus == 0 && job->rule.semiring == MMC_PLUS_TIMES &&
+         !o->scaled;
 }
 
 static int multiply_sparse(cli_call *call, const multiplication *job, int count, char **arguments) {

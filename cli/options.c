@@ -55,6 +55,7 @@ static const struct {
     {"semiring", "semiring"},
     {"scaled", "scaled"},
     {"tolerance", "tolerance"},
+    {"tolerance", "precision"},
     {"objective", "for"},
     {"fuse", "fuse"},
     {"on_chip_words", "on-chip"},

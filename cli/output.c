@@ -415,8 +415,9 @@ int cli_check_matrix_output(cli_call *call, const char *option, const char *name
   const int64_t shape[CLI_NDIM_MAX] = {0};
   snprintf(where, sizeof where, "%s: ", option);
   mmc_status status = mmc_file_check_output(call->context, name);
-  if (status == MMC_OK && ndim > 0)
-    status = mmc_file_stream_as(call->context, name, dtype, &none, 0, ndim, shape, discard, NULL);
+  if (status == MMC_OK)
+    status = mmc_file_stream_as(call->context, name, dtype, &none, 0, ndim > 0 ? ndim : 1, shape,
+                                discard, NULL);
   return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, where);
 }
 
@@ -442,6 +443,7 @@ static int write_counted(void *user, const char *bytes, size_t size) {
 int cli_matrix_save(cli_call *call, const char *option, const char *name, mmc_dtype dtype,
                     const mmc_matrix *matrix, int64_t batch, int ndim, const int64_t *shape) {
   cli_file file;
+  char where[16];
   char *path = cli_file_part(name);
   if (path == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
   bool created = cli_file_create(path, &file);
@@ -454,7 +456,8 @@ int cli_matrix_save(cli_call *call, const char *option, const char *name, mmc_dt
                                            write_counted, &to);
     if (status != MMC_OK && file.stream.error == 0) {
       cli_file_discard(&file);
-      return cli_fail_write(call, status, "-o: ");
+      snprintf(where, sizeof where, "%s: ", option);
+      return cli_fail_write(call, status, where);
     }
     if (cli_file_commit(&file)) return CLI_DONE;
   }

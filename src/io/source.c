@@ -48,12 +48,12 @@ void mmci_source_release(mmci_source *s) {
 }
 
 mmc_status mmci_source_open(const char *path, mmci_source *out, mmci_error *error) {
+  const bool is_standard = strcmp(path, "/dev/stdin") == 0;
   *out = (mmci_source){0};
-  mmci_path_text(path, out->shown);
+  mmci_path_text(is_standard ? "standard input" : path, out->shown);
   int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
   /* A socket, or a file of another user, cannot be opened by name although it is open already. */
-  if (descriptor < 0 && strcmp(path, "/dev/stdin") == 0)
-    descriptor = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+  if (descriptor < 0 && is_standard) descriptor = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
   if (descriptor < 0) return fail(out, errno, error);
   out->more = more_of_descriptor;
   out->more_close = close_descriptor;

@@ -260,6 +260,7 @@ check multiply_misspelt 2 multiply presure.npy Q.npy -o R.npy
 check multiply_misspelt_in_folder 2 multiply clrs/A1.npy clrs/A22.npy -o R.npy
 check multiply_directory 2 multiply P.npy said -o R.npy
 check multiply_bad_op 2 multiply P.npy Q.npy:X -o R.npy
+check multiply_standard_input_empty 2 multiply - Q.npy -o R.npy
 input=P.npy
 check multiply_standard_input_twice 2 multiply - - -o R.npy
 input=P.npy
@@ -299,7 +300,10 @@ check multiply_onto_factor_by_link 2 multiply P.npy Q.npy:N -o hard.npy
 check multiply_scaled_onto_factor 2 multiply P.npy Q.npy -o R.npy --scaled P.npy
 check multiply_scaled_onto_result 2 multiply P.npy Q.npy -o none.npy --scaled ./none.npy
 needs npz check multiply_scaled_onto_member 2 multiply P.npy Q.npy -o none.npz:R --scaled none.npz:E
+check multiply_scaled_format 2 multiply P.npy Q.npy -o none.npy --scaled E.mtx
 absent multiply_scaled_left none.npy none.npz
+make_npy u16.npy '<f2' 3
+check multiply_number_format 2 multiply u16.npy u16.npy -o number.mtx
 holds multiply_factor_kept cmp P.npy before.npy
 mkdir -p inner onto
 cp P.npy onto/A1.npy
@@ -321,14 +325,14 @@ check multiply_empty_name 2 multiply P.npy Q.npy -o ''
 # What prints nothing needs no standard output.
 run multiply P.npy Q.npy -o R.npy 2>said/closed >&-
 verdict multiply_closed "$([ $? = 0 ] || cat said/closed)"
-if [ -c /dev/full ]; then check multiply_full 2 multiply P.npy Q.npy -o /dev/full; fi
-if [ "$(id -u)" != 0 ]; then
-  mkdir locked
-  chmod a-w locked
 # Nor does what is told of the work go into a file that would have the number of a closed stream.
 MMCHAIN_PATIENCE_S=0 run multiply P.npy Q.npy -o silent.npy 2>&-
 verdict multiply_silent "$([ $? = 0 ] || echo "expected exit status 0")"
 holds multiply_silent_result cmp silent.npy R.npy
+if [ -c /dev/full ]; then check multiply_full 2 multiply P.npy Q.npy -o /dev/full; fi
+if [ "$(id -u)" != 0 ]; then
+  mkdir locked
+  chmod a-w locked
   check multiply_locked 2 multiply P.npy Q.npy -o locked/R.npy
 fi
 run generate f64:100x100x100 -o large >/dev/null
@@ -486,6 +490,7 @@ holds multiply_sparse_json_says grep -q '"order": "(A1 A2)".*"multiplications": 
 check multiply_sparse_as_dense 0 multiply Y.mtx:symmetric S.mtx -o R.npy --check
 needs npz check multiply_sparse_npz_as_dense 0 multiply R.npz S.mtx:T -o D.npy --memory-limit 1K --check
 check multiply_sparse_shapes 2 multiply S.mtx S.mtx -o R.mtx
+check multiply_sparse_slowdown 2 multiply S.mtx S.mtx:T -o R.mtx --max-slowdown 1.1
 check multiply_sparse_outside 2 multiply outside.mtx S.mtx:T -o R.mtx
 check multiply_sparse_same_file 2 multiply S.mtx S.mtx:T -o S.mtx
 check multiply_sparse_inside 2 multiply S.mtx sparse_dense/A1.npy:lower -o R.npy

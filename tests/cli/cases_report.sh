@@ -12,6 +12,7 @@ check report_bad_chain 2 report '10x<script>' -o absent.html
 check report_semiring 2 report f64~max-plus:20x30x40 -o absent.html
 check report_objective 2 report $clrs -o absent.html --for flops
 check report_slowdown 2 report $clrs -o absent.html --max-slowdown 1.1
+check report_precision 2 report $clrs -o absent.html --precision 1.5
 check report_seconds 2 report $clrs -o absent.html --seconds soon
 check report_device 2 report $clrs -o absent.html --on gpu
 check report_meter 2 report $clrs -o absent.html --on ref --meter nothing --seconds 0
