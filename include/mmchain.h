@@ -1395,9 +1395,10 @@ MMC_API mmc_status mmc_engine_describe(mmc_context *context, int index, mmc_engi
 /* CONSTRUCTOR. Collective. Joins a team by an engine: "scalapack", which needs the module
  * mmchain-mpi.so and a ScaLAPACK, or what MMCHAIN_SCALAPACK names. communicator is the address of
  * an MPI_Comm, which is duplicated; NULL means all processes that were started together, and then
- * MPI is initialized where it is not, and finalized by mmc_team_close(). Returns: E_ARG,
- * E_UNSUPPORTED (no module, no engine; ranks have different versions of mmchain), E_DEVICE,
- * E_NOMEM. */
+ * MPI is initialized where it is not, and finalized by mmc_team_close() of the last team that is
+ * open. A rank that cannot speak to the others, for want of the module, an engine or an address,
+ * fails alone. Returns: E_ARG, E_UNSUPPORTED (no module, no engine; ranks have different versions
+ * of mmchain), E_DEVICE, E_NOMEM. */
 MMC_API mmc_status mmc_team_open(mmc_context *context, const char *engine, const void *communicator,
                                  mmc_team **out);
 /* DESTRUCTOR. Collective. */
@@ -1407,8 +1408,8 @@ MMC_API int mmc_team_rank(const mmc_team *team);
 MMC_API int mmc_team_count(const mmc_team *team);
 /* METHOD. Copies what the engine is, at most size bytes with a final NUL. Returns text. */
 MMC_API char *mmc_team_describe(const mmc_team *team, char *text, size_t size);
-/* METHOD. Collective. Copies size bytes of every rank to all, count * size bytes, by rank.
- * Returns: E_ARG, E_DEVICE. */
+/* METHOD. Collective. Copies size bytes, as many on all ranks, of every rank to all, count * size
+ * bytes, by rank. Returns: E_ARG, E_DEVICE. */
 MMC_API mmc_status mmc_team_gather(mmc_team *team, const void *mine, size_t size, void *all);
 /* METHOD. Collective. Returns the status of the first rank whose status is not MMC_OK, after making
  * "rank 2: " and that rank's message the message of every rank's context; MMC_OK when all are

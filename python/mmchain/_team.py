@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import atexit
 import operator
 import struct
 import sys
 import weakref
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 import numpy as np
 
 from . import _mmchain
 from ._host import Kind, name_of
+from ._shapes import bytes_of
 
 _KINDS = {"rows": 0, "columns": 1, "whole": 3}
+
+
+def _listed(argument: str, items: Any) -> List[Any]:
+    if not hasattr(items, "__iter__"):
+        raise TypeError(f"{argument}: expected a sequence, got {type(items).__name__}")
+    return list(items)
 
 
 def _spread(layout: Any, argument: str) -> Tuple[int, int, int]:
@@ -27,6 +35,11 @@ def _spread(layout: Any, argument: str) -> Tuple[int, int, int]:
     raise ValueError(
         f"{argument}: expected rows, columns, whole or a grid as in 'grid 2x2', got {layout!r}"
     )
+
+
+def _plain(error: Exception) -> str:
+    """What an exception says, without what has no UTF-8 or ends a text of C."""
+    return str(error).replace("\0", "?").encode("utf-8", "backslashreplace").decode()
 
 
 def _address(comm: Any) -> Optional[int]:
@@ -86,7 +99,7 @@ class _Spread:
 
 def _spread_of(pieces: Sequence[Any], count: int) -> Optional[_Spread]:
     module = sys.modules.get("torch.distributed.tensor")
-    if module is None or not any(isinstance(piece, module.DTensor) for piece in pieces):
+    if module is None or not any(isinstance(p, module.DTensor) for p in _listed("pieces", pieces)):
         return None
     return _Spread(pieces, module, count)
 
@@ -139,27 +152,52 @@ class TeamPlan:
 
         pieces are this rank's, of two dimensions and the plan's dtype; out, unless None, is
         written."""
-        arrays = [np.asarray(piece) for piece in pieces]
+        # Other ranks are about to agree that all can begin.
+        try:
+            arrays = self._arrays(pieces)
+            target = out = self._target(out)
+        except Exception as error:
+            self._team._refuse(error)
+        if self._plan.execute(arrays, out) is NotImplemented:
+            try:
+                target = np.empty(out.shape, self._dtype)
+                arrays = [np.array(a, self._dtype, order="C") for a in arrays]
+            except Exception as error:
+                self._team._refuse(error)
+            self._plan.execute(arrays, target)
+            out[...] = target
+        return out
+
+    def _arrays(self, pieces: Sequence[Any]) -> List[np.ndarray]:
+        arrays = [np.asarray(piece) for piece in _listed("pieces", pieces)]
+        if len(arrays) != self._factors:
+            raise ValueError(f"pieces: expected {self._factors}, got {len(arrays)}")
+        for i, array in enumerate(arrays):
+            if array.ndim != 2 or not np.can_cast(array.dtype, self._dtype, "safe"):
+                raise ValueError(f"pieces[{i}]: expected two dimensions of {self._dtype.name}")
+        return arrays
+
+    def _target(self, out: Optional[np.ndarray]) -> np.ndarray:
         rows, cols = self.piece()
         shape = (rows.stop - rows.start, cols.stop - cols.start)
         if out is None:
-            out = np.empty(shape, self._dtype)
-        trouble = ""
-        if len(arrays) != self._factors:
-            trouble = f"pieces: expected {self._factors}, got {len(arrays)}"
-        for i, array in enumerate(arrays):
-            if array.ndim != 2 or not np.can_cast(array.dtype, self._dtype, "safe"):
-                trouble = f"pieces[{i}]: expected two dimensions of {self._dtype.name}"
+            return np.empty(shape, self._dtype)
         if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != self._dtype:
-            trouble = f"out: expected {self._dtype.name} of shape {shape}"
-        if trouble:
-            # Other ranks are about to agree that all can begin.
-            self._team._team.refuse(trouble)
-        if self._plan.execute(arrays, out) is NotImplemented:
-            target = np.empty(shape, self._dtype)
-            self._plan.execute([np.array(a, self._dtype, order="C") for a in arrays], target)
-            out[...] = target
+            raise ValueError(f"out: expected {self._dtype.name} of shape {shape}")
+        if not out.flags.writeable:
+            raise ValueError("out: expected an array that can be written")
         return out
+
+
+_teams: "weakref.WeakSet[Team]" = weakref.WeakSet()
+
+
+def _leave_open() -> None:
+    """Keeps teams from being closed where an exception ends the process. To finalize MPI is to wait
+    for ranks that may be elsewhere; what started them ends them once one has gone without that."""
+    if hasattr(sys, "last_type"):
+        for team in _teams:
+            team._close.atexit = False
 
 
 class Team:
@@ -191,11 +229,15 @@ class Team:
         self._team = _mmchain.Team(engine, _address(comm))
         self._plans: Dict[Any, TeamPlan] = {}
         self._close = weakref.finalize(self, self._team.close)
+        _teams.add(self)
+        atexit.unregister(_leave_open)
+        atexit.register(_leave_open)  # before weakref's function, which was registered first
         self.rank: int = self._team.rank
         self.count: int = self._team.count
 
     def close(self) -> None:
-        """Leaves the team. Collective. It is done at the end of the process at the latest."""
+        """Leaves the team. Collective. It is done at the end of the process at the latest, unless
+        that is an exception that nobody catches: then the other ranks are ended as well."""
         self._close()
 
     def __enter__(self) -> "Team":
@@ -209,7 +251,16 @@ class Team:
 
     def calibrate(self, dtype: Any = np.float64) -> None:
         """Measures what ranks and messages take, which plans then go by. Collective."""
-        self._team.calibrate(name_of(np.dtype(dtype)))
+        try:
+            name = name_of(np.dtype(dtype))
+        except Exception as error:
+            self._refuse(error)
+        self._team.calibrate(name)
+
+    def _refuse(self, error: Exception) -> NoReturn:
+        """Raises on all ranks, of which the others agree now that they can begin."""
+        self._team.refuse(_plain(error))
+        raise error
 
     def _gather(self, mine: bytes) -> List[bytes]:
         """What each rank has to say."""
@@ -221,21 +272,26 @@ class Team:
         every = self._team.gather(mine.ljust(most, b"\0"))
         return [every[r * most : r * most + lengths[r]] for r in range(self.count)]
 
-    def _meet(self, pieces: Any, asked: Any) -> Tuple[List[Any], TeamPlan]:
-        """This rank's pieces as NumPy's, and the plan for those of all ranks. What one rank cannot
-        read, or understands otherwise, is an error on all."""
+    def _meet(
+        self, read: Callable[[], Tuple[Sequence[Any], Dict[str, Any]]]
+    ) -> Tuple[List[Any], TeamPlan]:
+        """This rank's pieces as NumPy's, and the plan for those of all ranks. read() says which
+        pieces, and what is asked for. What one rank cannot read, or understands otherwise, is an
+        error on all."""
         arrays: List[Any] = []
+        asked: Dict[str, Any] = {}
         trouble: Optional[Exception] = None
         try:
-            arrays = [Kind(piece).to_numpy(piece) for piece in pieces]
+            pieces, asked = read()
+            arrays = [Kind(piece).to_numpy(piece) for piece in _listed("pieces", pieces)]
             said = b"=" + self._say(arrays, asked)
         except Exception as error:
             trouble = error
-            said = b"!" + str(error).encode()
+            said = b"!" + _plain(error).encode()
         every = self._gather(said)
         for rank, text in enumerate(every):
             if text.startswith(b"!"):
-                kind = ValueError if trouble is None else type(trouble)
+                kind = type(trouble) if type(trouble) in (TypeError, MemoryError) else ValueError
                 raise kind(f"rank {rank}: {text[1:].decode()}") from trouble
         told = [text[1:].partition(b"|") for text in every]
         for rank, (_, _, options) in enumerate(told):
@@ -369,8 +425,8 @@ class Team:
         order : str, optional
             Parentheses, as in "((A1 A2) A3)".
         """
-        asked = _asked(layouts, result, objective, precision, all_ranks, memory_limit, order)
-        return self._meet(pieces, asked)[1]
+        rest = (objective, precision, all_ranks, memory_limit, order)
+        return self._meet(lambda: (pieces, _asked(layouts, result, *rest)))[1]
 
     def multi_dot(
         self,
@@ -392,18 +448,24 @@ class Team:
         PyTorch's distributed tensors (DTensor) on a mesh of the ranks, in their order, say
         themselves how they lie; the product is one of them, without result laid out as the first.
         """
-        spread = _spread_of(pieces, self.count)
-        if spread is not None:
-            if layouts is not None:
-                raise ValueError("layouts: expected none with DTensors, which say how they lie")
-            pieces, layouts = spread.pieces, spread.layouts
-            result = layouts[0] if result is None else result
-            if not spread.has(result):
-                raise ValueError(f"result: expected a layout of the mesh, got {result!r}")
-        if result is None:
-            result = "whole" if layouts is None else "rows"
-        asked = _asked(layouts, result, objective, precision, all_ranks, memory_limit, order)
-        arrays, plan = self._meet(pieces, asked)
+        spread: Optional[_Spread] = None
+
+        def read() -> Tuple[Sequence[Any], Dict[str, Any]]:
+            nonlocal spread, pieces, layouts, result
+            spread = _spread_of(pieces, self.count)
+            if spread is not None:
+                if layouts is not None:
+                    raise ValueError("layouts: expected none with DTensors, which say how they lie")
+                pieces, layouts = spread.pieces, spread.layouts
+                result = layouts[0] if result is None else result
+                if not spread.has(result):
+                    raise ValueError(f"result: expected a layout of the mesh, got {result!r}")
+            if result is None:
+                result = "whole" if layouts is None else "rows"
+            rest = (objective, precision, all_ranks, memory_limit, order)
+            return pieces, _asked(layouts, result, *rest)
+
+        arrays, plan = self._meet(read)
         mine = plan.execute(arrays)
         if mine.size == 0:
             mine = mine.reshape(self._block(_spread(result, "result"), plan.shape))
@@ -422,11 +484,13 @@ def _asked(
 ) -> Dict[str, Any]:
     """What is asked of a plan, with layouts as the library numbers them."""
     return {
-        "layouts": None if layouts is None else [_spread(layout, "layouts") for layout in layouts],
+        "layouts": None
+        if layouts is None
+        else [_spread(layout, "layouts") for layout in _listed("layouts", layouts)],
         "result": None if result is None else _spread(result, "result"),
         "objective": objective,
         "precision": precision,
         "all_ranks": bool(all_ranks),
-        "memory_limit": memory_limit,
+        "memory_limit": bytes_of(memory_limit),
         "order": order,
     }

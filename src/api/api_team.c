@@ -146,14 +146,15 @@ char *mmc_team_describe(const mmc_team *team, char *text, size_t size) {
 
 mmc_status mmc_team_gather(mmc_team *team, const void *mine, size_t size, void *all) {
   if (team == NULL) return MMC_E_ARG;
-  if (mine == NULL || all == NULL) return mmci_report_null(team->context, "mine and all");
   mmci_error error = {0};
-  if (size > INT32_MAX)
-    return mmci_report(
-        team->context,
-        mmci_fail(&error, MMC_E_ARG, "size: expected at most 2^31 - 1 bytes, got %zu", size),
-        &error);
-  return mmci_report(team->context, team->ops->gather(team->team, mine, size, all, &error), &error);
+  mmc_status status = MMC_OK;
+  if (mine == NULL || all == NULL)
+    status = mmci_fail(&error, MMC_E_ARG, "mine and all: expected an address, got NULL");
+  else if (size > INT32_MAX)
+    status = mmci_fail(&error, MMC_E_ARG, "size: expected at most 2^31 - 1 bytes, got %zu", size);
+  status = mmci_team_agree(team->ops, team->team, status, &error);
+  if (status == MMC_OK) status = team->ops->gather(team->team, mine, size, all, &error);
+  return mmci_report(team->context, status, &error);
 }
 
 mmc_status mmc_team_agree(mmc_team *team, mmc_status status, const char *message) {
@@ -228,8 +229,9 @@ mmc_status mmc_team_calibrate(mmc_team *team, mmc_dtype dtype) {
     status = mmci_fail_argument(&error, MMC_E_UNSUPPORTED, "dtype",
                                 "ranks multiply matrices of f32, f64, c64 and c128");
   status = mmci_team_agree(team->ops, team->team, status, &error);
+  if (status != MMC_OK) return mmci_report(team->context, status, &error);
   rates.replaces = mmci_products_replace(&team->products, dtype);
-  if (status == MMC_OK) status = share_rates(team, &rates, &error);
+  status = share_rates(team, &rates, &error);
   if (status == MMC_OK) status = mmci_ranks_calibrate(&team->products, dtype, &rates, &error);
   if (status == MMC_OK && team->ops->rank(team->team) == 0)
     status = keep_rates(team->context, team->ops->name, dtype, &rates, &error);
@@ -425,6 +427,7 @@ static mmc_status check_alike(const mmc_team_plan *plan, mmci_error *error) {
   if (plan->problem.asked != NULL)
     mine.hash = mmci_hash_bytes(mine.hash, &plan->asked, sizeof plan->asked);
   mine.hash = mmci_hash_bytes(mine.hash, &plan->problem.reproducible, sizeof(bool));
+  mine.hash = mmci_hash_bytes(mine.hash, &plan->problem.limit_bytes, sizeof(uint64_t));
   mine.hash = mmci_hash_bytes(mine.hash, &plan->plan.words, sizeof plan->plan.words);
   mine.hash = mmci_hash_bytes(mine.hash, &plan->plan.predicted_s, sizeof plan->plan.predicted_s);
   hashed *all = mmci_team_gather(team->ops, team->team, &status, &mine, sizeof mine, error);
@@ -437,6 +440,17 @@ static mmc_status check_alike(const mmc_team_plan *plan, mmci_error *error) {
                          "rank %d: has other options, or another order, than rank 0", (int)r);
   free(all);
   return status;
+}
+
+static mmci_walk walk_of(const mmc_team_plan *plan, const mmci_source *sources) {
+  const mmc_team *team = plan->team;
+  return (mmci_walk){.ops = team->ops,
+                     .team = team->team,
+                     .products = &team->products,
+                     .problem = &plan->problem,
+                     .plan = &plan->plan,
+                     .sources = sources,
+                     .pool = plan->pool};
 }
 
 static mmc_status create_plan(mmc_context *context, mmc_team *team, const mmc_chain *chain,
@@ -466,15 +480,19 @@ static mmc_status create_plan(mmc_context *context, mmc_team *team, const mmc_ch
 mmc_status mmc_team_plan_create(mmc_context *context, mmc_team *team, const mmc_chain *chain,
                                 const mmc_team_options *options, mmc_team_plan **out) {
   if (context == NULL) return MMC_E_ARG;
-  if (out == NULL) return mmci_report_null(context, "out");
   mmci_error error = {0};
   mmc_team_plan *plan = mmci_alloc_zeroed(1, sizeof *plan);
   mmc_status status = plan != NULL ? MMC_OK : mmci_fail_nomem(&error, sizeof *plan);
+  if (out == NULL) status = mmci_fail(&error, MMC_E_ARG, "out: expected an address, got NULL");
   if (team != NULL) status = mmci_team_agree(team->ops, team->team, status, &error);
   if (status == MMC_OK) status = create_plan(context, team, chain, options, plan, &error);
   if (team != NULL) {
     status = mmci_team_agree(team->ops, team->team, status, &error);
     if (status == MMC_OK) status = check_alike(plan, &error);
+    if (status == MMC_OK) {
+      const mmci_walk walk = walk_of(plan, NULL);
+      mmci_walk_prepare(&walk);
+    }
   }
   if (status == MMC_OK)
     *out = plan;
@@ -669,13 +687,7 @@ static mmc_status execute(const mmc_team_plan *plan, const mmc_matrix *factors,
       writes ? mmci_span_of_matrix(plan->problem.dtype, out) : mmci_span_of(NULL, 0);
   for (int64_t i = 0; status == MMC_OK && i < n; i++)
     status = read_source(plan, i, &factors[i], result, &sources[i], error);
-  const mmci_walk walk = {.ops = team->ops,
-                          .team = team->team,
-                          .products = &team->products,
-                          .problem = &plan->problem,
-                          .plan = &plan->plan,
-                          .sources = sources,
-                          .pool = plan->pool};
+  const mmci_walk walk = walk_of(plan, sources);
   const mmc_matrix none = {0}, *to = status == MMC_OK ? out : &none;
   status = mmci_walk_run(&walk, status, to->data, lead(to), to->layout == MMC_COL_MAJOR, error);
   free(sources);

@@ -169,10 +169,8 @@ mmc_status mmci_shared_file_write(const mmci_team_ops *ops, mmci_team *team,
     status = mmci_team_agree(ops, team, status, error);
   }
   if (!is_first && descriptor >= 0) close(descriptor);
-  if (status == MMC_OK && file->check != NULL) {
-    if (is_first) status = check(file, output, header, error);
-    status = mmci_team_agree(ops, team, status, error);
-  }
+  if (status == MMC_OK && is_first && file->check != NULL)
+    status = check(file, output, header, error);
   if (status == MMC_OK && is_first) {
     status = mmci_output_file_commit(output, error);
     output = NULL;

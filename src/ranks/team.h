@@ -63,7 +63,7 @@ typedef struct mmci_team_ops {
   bool (*takes_grid)(const mmci_team *team, mmc_dtype dtype, const mmci_layout *grid, int64_t m,
                      int64_t k, int64_t n);
   /* Makes what multiply_grid() needs of a grid that it takes, unless it was made before. Ranks that
-   * are not in the grid make it as well, and need not wait later for those that are. */
+   * are not in the grid make it as well: it is collective. */
   void (*prepare_grid)(mmci_team *team, const mmci_layout *grid);
   /* Multiplies by the engine, on a grid that is prepared, on its ranks alone: a, b and c are this
    * rank's blocks, row-major, with leading dimensions of a's and b's own and c's cols. */

@@ -30,9 +30,10 @@ typedef struct walker {
   size_t size; /* bytes of an element */
   block *results;
   int64_t *last_read;
-  /* A rehearsal takes and gives all memory of a run, and all of its grids, and does nothing else.
-   * After one that went well on all ranks nothing can fail on one alone, and ranks need not agree
-   * any more, unless products need memory of their own, as reproducible ones do. */
+  /* A rehearsal takes and gives all memory of a run, and does nothing that other ranks would have
+   * to do as well: one that failed would be waited for. After one that went well on all ranks
+   * nothing can fail on one alone, and ranks need not agree any more, unless products need memory
+   * of their own, as reproducible ones do. */
   bool rehearses, agrees;
   char *out; /* the caller's memory, where the piece may be written directly; else NULL */
 } walker;
@@ -488,10 +489,11 @@ static mmc_status gather_along(const walker *w, const mmci_layout *grid, bool ac
 
 /* Says whether the engine multiplies on the grid by itself: where it sends the words of "grid", and
  * adds up as it likes with products of its own. */
-static bool takes_grid(const walker *w, const mmci_layout *grid, const mmci_ranks_product *x) {
-  const mmci_ranks_problem *p = w->walk->problem;
+static bool takes_grid(const mmci_walk *walk, const mmci_layout *grid,
+                       const mmci_ranks_product *x) {
+  const mmci_ranks_problem *p = walk->problem;
   return !p->reproducible && !p->rates.replaces &&
-         w->walk->ops->takes_grid(w->walk->team, w->dtype, grid, x->m, x->k, x->n);
+         walk->ops->takes_grid(walk->team, p->dtype, grid, x->m, x->k, x->n);
 }
 
 /* Multiplies on a grid: by the engine, else by gathering. */
@@ -505,8 +507,7 @@ static mmc_status by_grid(const walker *w, const mmci_way *way, const mmci_ranks
     if (out->data != NULL && !w->rehearses) memset(out->data, 0, piece_bytes(w, &out->piece));
     return MMC_OK;
   }
-  if (takes_grid(w, grid, x)) {
-    ops->prepare_grid(w->walk->team, grid);
+  if (takes_grid(w->walk, grid, x)) {
     if (w->rehearses) return MMC_OK;
     status = ops->multiply_grid(w->walk->team, w->dtype, grid, x->m, x->k, x->n, &a->local,
                                 &b->local, out->data, error);
@@ -631,6 +632,15 @@ static void note_readers(const walker *w) {
     if (x->right >= p->factor_count) w->last_read[x->right - p->factor_count] = s;
   }
   if (p->step_count > 0) w->last_read[p->step_count - 1] = p->step_count;
+}
+
+void mmci_walk_prepare(const mmci_walk *walk) {
+  for (int64_t s = 0; s < walk->problem->step_count; s++) {
+    const mmci_way *way = &walk->plan->steps[s].way;
+    if (way->algorithm == MMCI_BY_GRID &&
+        takes_grid(walk, &way->result, &walk->problem->products[s]))
+      walk->ops->prepare_grid(walk->team, &way->result);
+  }
 }
 
 mmc_status mmci_walk_run(const mmci_walk *walk, mmc_status so_far, void *out, int64_t out_ld,

@@ -34,6 +34,9 @@ typedef struct mmci_walk {
   mmci_pool *pool;
 } mmci_walk;
 
+/* Prepares the engine for the grids of a plan, which mmci_walk_run() expects. Collective: no rank
+ * may have failed. Sources and pool may be NULL. */
+void mmci_walk_prepare(const mmci_walk *walk);
 /* Multiplies. The piece of the result that plan->result gives this rank goes to out, row-major
  * with leading dimension out_ld, or column-major when out_transposed. Collective. Nothing is done
  * where so_far, or what memory comes to, is not MMC_OK on every rank. Returns, the same on every

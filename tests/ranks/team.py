@@ -89,6 +89,35 @@ def fails(kind, text, call):
 
 
 last = count - 1
+
+
+class Unreadable:
+    shape, ndim, dtype = (50, 30), 2, np.dtype("f8")
+
+    def __array__(self, *unused, **also):
+        raise UnicodeDecodeError("utf-8", b"", 0, 1, "no \0 such \udcff array")
+
+
+def on_last(wrong, right):
+    return wrong if team.rank == last else right
+
+
+# What one rank alone gives is told on all.
+whole = team.plan([a, b], result="whole")
+kept = np.empty((50, 20))
+kept.flags.writeable = team.rank != last
+pieces = on_last([Unreadable(), b], [a, b])
+fails(ValueError, f"rank {last}: 'utf-8' codec", lambda: team.multi_dot(pieces))
+at = f"rank {last}: " if count > 1 else ""
+fails(ValueError, f"{at}'utf-8' codec", lambda: whole.execute(pieces))
+fails(ValueError, f"{at}pieces: expected a seq", lambda: whole.execute(on_last(3, [a, b])))
+fails(ValueError, f"{at}out: expected an array that can", lambda: whole.execute([a, b], kept))
+fails(ValueError, f"{at}dtype: expected one of", lambda: team.calibrate(on_last("i8", "f8")))
+for name, wrong in {"layouts": 3, "result": "x", "memory_limit": -1, "pieces": None}.items():
+    given = {"pieces": [a, b], name: on_last(wrong, [a, b] if name == "pieces" else None)}
+    for call in (team.plan, team.multi_dot):
+        fails((ValueError, TypeError), f"rank {last}: {name}: expected", lambda: call(**given))
+assert np.allclose(whole.execute([a, b]), a @ b)
 wrong = np.zeros(3) if team.rank == last else a
 fails(ValueError, f"rank {last}: pieces[0]", lambda: team.multi_dot([wrong, b]))
 wrong = a.astype(object) if team.rank == last else a

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../expect.h"
 #include "../how_many.h"
@@ -267,6 +268,7 @@ static void check_way(uint64_t *state, const mmci_way *way, bool is_large) {
   mmci_error error;
   const long long before = bytes_sent != NULL ? bytes_sent() : 0;
   describe_case(dtype, m, k, n, way, given, &asked);
+  mmci_walk_prepare(&walk);
   if (expect_ok(mmci_walk_run(&walk, MMC_OK, out, pieces[2].cols, false, &error), &error,
                 text_of)) {
     const double words = words_since(before, dtype);
@@ -364,6 +366,9 @@ static void check_chain(uint64_t *state, mmc_context *context, mmc_team *public_
     void *data = malloc((size_t)(told.rows * told.cols + 1) * mmc_dtype_size(dtype));
     memset(data, 0xFF, (size_t)(told.rows * told.cols + 1) * mmc_dtype_size(dtype));
     const mmc_matrix out = {.data = data, .rows = told.rows, .cols = told.cols};
+    /* Where one rank has no result before anything was executed, all are told. */
+    const mmc_matrix *to = rank == count - 1 ? NULL : &out;
+    expect(mmc_team_execute(plan, matrices, to) == MMC_E_ARG, "no result on the last rank");
     const long long before = bytes_sent != NULL ? bytes_sent() : 0;
     status = mmc_team_execute(plan, matrices, &out);
     /* What a second run does with the memory of the first. */
@@ -459,6 +464,7 @@ static void check_apart(uint64_t *state) {
   const mmci_walk walk = {ops, team, &products, &problem, &plan, sources, pool};
   const long long before = bytes_sent != NULL ? bytes_sent() : 0;
   char what[200];
+  mmci_walk_prepare(&walk);
   snprintf(what, sizeof what, "%" PRId64 " products of %" PRId64 " apart on %d ranks, %s", apart,
            n - 1, count, mmc_dtype_name(dtype));
   if (expect_ok(mmci_walk_run(&walk, MMC_OK, out, piece.cols, false, &error), &error, what)) {
@@ -508,6 +514,53 @@ static void check_agreement(void) {
   }
 }
 
+/* ---- one rank that does otherwise ------------------------------------------------------------ */
+
+static mmc_status look(void *user, const mmc_matrix *result) {
+  *(int64_t *)user = result->rows;
+  return MMC_OK;
+}
+
+/* What one rank asks for and the others do not is told on all of them, and nobody waits. */
+static void check_others(mmc_context *context, mmc_team *public_team) {
+  const bool is_last = rank == count - 1;
+  mmc_chain *chain = NULL;
+  mmc_team_plan *plan = NULL;
+  mmc_team_options options = MMC_TEAM_OPTIONS_INIT;
+  char message[480], path[] = "test_team_XXXXXX.npy";
+  int32_t all[64], mine = rank;
+  int64_t rows = 0;
+  expect(mmc_chain_parse(context, "f64:6x5x4", &chain) == MMC_OK, "a chain");
+  expect(mmc_team_gather(public_team, is_last ? NULL : &mine, sizeof mine, all) == MMC_E_ARG,
+         "nothing to gather on the last rank");
+  expect(mmc_team_plan_create(context, public_team, chain, &options, is_last ? NULL : &plan) ==
+             MMC_E_ARG,
+         "no plan on the last rank");
+  if (is_last && count > 1) options.rank_bytes = (uint64_t)1 << 40;
+  const mmc_status status = mmc_team_plan_create(context, public_team, chain, &options, &plan);
+  mmc_context_message(context, message, sizeof message);
+  expect(status == (count > 1 ? MMC_E_ARG : MMC_OK), "a limit on the last rank");
+  expect(count == 1 || strstr(message, ": has other options") != NULL, message);
+  mmc_team_plan_destroy(plan);
+  options.rank_bytes = MMC_NO_LIMIT;
+  expect(mmc_team_plan_create(context, public_team, chain, &options, &plan) == MMC_OK, "a plan");
+  double elements[30] = {0}, product[24];
+  const mmc_matrix factors[2] = {{.data = elements, .rows = 6, .cols = 5},
+                                 {.data = elements, .rows = 5, .cols = 4}};
+  mmc_piece piece = {0};
+  expect(mmc_team_plan_piece(plan, -1, rank, &piece) == MMC_OK, "a piece");
+  const mmc_matrix out = {.data = product, .rows = piece.rows, .cols = piece.cols};
+  expect(mmc_team_execute(plan, factors, &out) == MMC_OK, "a product");
+  const int descriptor = rank == 0 ? mkstemps(path, 4) : -1;
+  if (descriptor >= 0) close(descriptor);
+  expect(mmc_team_write(plan, path, &out, 2, rank == 0 ? look : NULL, &rows) == MMC_OK,
+         "a check on rank 0 alone");
+  expect(rows == (rank == 0 ? 6 : 0), "what the check has seen");
+  if (rank == 0) remove(path);
+  mmc_team_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+}
+
 int main(int argc, char **argv) {
   long cases = argc > 1 ? atol(argv[1]) : 200;
   uint64_t state = argc > 2 ? strtoull(argv[2], NULL, 10) : 21;
@@ -548,6 +601,7 @@ int main(int argc, char **argv) {
                                        ? "multiplies large matrices"
                                        : "multiplies what is narrow, at most");
   check_agreement();
+  check_others(context, public_team);
   for (long c = 0; c < cases; c++) check_way(&state, &ways[c % way_count], c % 40 == 39);
   for (long c = 0; c < cases; c++) {
     const mmci_way way = random_way(&state);
@@ -557,8 +611,10 @@ int main(int argc, char **argv) {
   for (long c = 0; c < cases; c++) check_apart(&state);
   mmci_pool_destroy(pool);
   mmci_products_close(&products);
-  ops->close(team);
+  /* The team that initialized MPI may be closed before others. */
   mmc_team_close(public_team);
+  expect_ok(mmci_team_agree(ops, team, MMC_OK, &error), &error, "the team that is left");
+  ops->close(team);
   mmc_context_destroy(context);
   if (rank != 0 && failures == 0) return 0;
   return expect_summary();

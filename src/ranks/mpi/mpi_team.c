@@ -24,7 +24,7 @@ typedef struct context {
 
 struct mmci_team {
   MPI_Comm communicator; /* a duplicate of our own */
-  bool finalizes;        /* MPI was initialized by us */
+  bool is_ours;          /* it is one of ours_open */
   int rank, count, local;
   int threads; /* of the BLAS; 0 when not known */
   int system;  /* the handle of BLACS for the communicator */
@@ -38,6 +38,10 @@ struct mmci_team {
   int64_t request_room;
 };
 
+/* The number of teams that are open since one of them initialized MPI, which the last one
+ * finalizes. */
+static int ours_open;
+
 static mmc_status check(int code, const char *what, mmci_error *error) {
   char text[MPI_MAX_ERROR_STRING];
   int length;
@@ -48,13 +52,21 @@ static mmc_status check(int code, const char *what, mmci_error *error) {
 
 /* ---- the team -------------------------------------------------------------------------------- */
 
-static void close_team(mmci_team *team) {
-  if (team == NULL) return;
+/* Gives back what the team has of MPI, unless its user has finalized that: MPI would abort. */
+static void leave(mmci_team *team) {
+  int is_finalized = 0;
+  MPI_Finalized(&is_finalized);
+  if (is_finalized) return;
   for (int c = 0; c < team->context_count; c++)
     if (team->contexts[c].number >= 0) team->scalapack.gridexit(team->contexts[c].number);
   if (team->system >= 0) team->scalapack.free_handle(team->system);
   if (team->communicator != MPI_COMM_NULL) MPI_Comm_free(&team->communicator);
-  if (team->finalizes) MPI_Finalize();
+  if (team->is_ours && --ours_open == 0) MPI_Finalize();
+}
+
+static void close_team(mmci_team *team) {
+  if (team == NULL) return;
+  leave(team);
   free(team->requests);
   free(team->map);
   free(team);
@@ -96,8 +108,9 @@ static mmc_status join(mmci_team *team, const void *communicator, mmci_error *er
     mmc_status status =
         check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &got), "MPI_Init", error);
     if (status != MMC_OK) return status;
-    team->finalizes = true;
   }
+  team->is_ours = !is_initialized || ours_open > 0;
+  ours_open += team->is_ours;
   if (all == MPI_COMM_NULL)
     return mmci_fail_argument(error, MMC_E_ARG, "communicator", "expected one, got MPI_COMM_NULL");
   mmc_status status = check(MPI_Comm_dup(all, &team->communicator), "MPI_Comm_dup", error);
