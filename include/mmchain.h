@@ -1487,7 +1487,8 @@ MMC_API mmc_status mmc_team_plan_explain(const mmc_team_plan *plan, mmc_format f
                                          mmc_write_fn write, void *user);
 /* Returns the words, elements of matrices, that all ranks send together; exactly these are sent. */
 MMC_API mmc_count mmc_team_plan_words(const mmc_team_plan *plan);
-/* Returns the seconds that the plan is predicted to take, and the bytes that a rank holds at most.
+/* Returns the seconds that the plan is predicted to take, and the bytes that a rank holds at most,
+ * factors and the result among it. A result that is column-major, or has gaps, is held twice.
  */
 MMC_API double mmc_team_plan_predicted_seconds(const mmc_team_plan *plan);
 MMC_API uint64_t mmc_team_plan_rank_bytes(const mmc_team_plan *plan);

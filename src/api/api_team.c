@@ -376,6 +376,7 @@ static mmc_status make_problem(mmc_team_plan *plan, const mmc_team_options *opti
       .factor_count = order->chain->n,
       .step_count = order->step_count,
       .dims = order->chain->dims,
+      .ops = order->chain->ops,
       .products = plan->products,
       .dtype = order->chain->dtype,
       .ranks = plan->team != NULL ? plan->team->ops->count(plan->team->team) : options->ranks,

@@ -117,3 +117,15 @@ mmci_u128 mmci_way_buffer_words(const mmci_way *way, int64_t m, int64_t k, int64
                          (mmci_u128)(uint64_t)k * (uint64_t)block(n, result->grid_cols));
   return 0;
 }
+
+mmci_u128 mmci_way_held_words(const mmci_way *way, int64_t m, int64_t k, int64_t n) {
+  const mmci_layout *result = &way->result;
+  const mmci_u128 rows = (uint64_t)block(m, result->grid_rows);
+  const mmci_u128 cols = (uint64_t)block(n, result->grid_cols);
+  if (way->algorithm == MMCI_BY_INNER) /* a piece is packed, and one arrives */
+    return mmci_u128_add((mmci_u128)(uint64_t)m * (uint64_t)n, 2 * rows * cols);
+  if (way->algorithm != MMCI_BY_GRID) return 0;
+  /* All that makes up a row of blocks of A is there twice for a while, then all of B's column. */
+  const mmci_u128 a = rows * (uint64_t)k, b = cols * (uint64_t)k;
+  return mmci_u128_add(a, a > mmci_u128_add(b, b) ? a : mmci_u128_add(b, b));
+}

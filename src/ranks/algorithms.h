@@ -52,7 +52,11 @@ mmci_u128 mmci_way_total(const mmci_way *way, int64_t m, int64_t k, int64_t n);
 /* Returns the messages that a rank sends or waits for, one after the other. */
 int64_t mmci_way_messages(const mmci_way *way, int64_t m, int64_t k, int64_t n);
 
-/* Returns the words that a rank holds for a while besides its pieces of A, B and C. */
+/* Returns the words that a rank reads or writes besides its pieces of A, B and C. */
 mmci_u128 mmci_way_buffer_words(const mmci_way *way, int64_t m, int64_t k, int64_t n);
+
+/* Returns the most words that a rank holds at once besides its pieces of A, B and C: with what is
+ * packed and what has come, but is not where it belongs. */
+mmci_u128 mmci_way_held_words(const mmci_way *way, int64_t m, int64_t k, int64_t n);
 
 #endif

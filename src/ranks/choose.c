@@ -123,27 +123,52 @@ static uint64_t piece_bytes(const table *t, const mmci_layout *layout, int64_t r
   return bytes > UINT64_MAX ? UINT64_MAX : (uint64_t)bytes;
 }
 
-static uint64_t operand_bytes(const table *t, const mmci_layout *from, const mmci_layout *to,
-                              int64_t rows, int64_t cols, int32_t rank) {
-  uint64_t bytes = piece_bytes(t, from, rows, cols, rank);
-  if (!mmci_layout_same(from, to))
-    bytes = mmci_bytes_add(bytes, piece_bytes(t, to, rows, cols, rank));
-  return bytes;
+/* Returns the bytes of an operand as a step takes it, where that is not as it lies: in another
+ * layout, or copied, as what is conjugated and, for a grid, column-major. */
+static uint64_t made_bytes(const table *t, int64_t operand, bool on_grid, const mmci_layout *from,
+                           const mmci_layout *to, int64_t rows, int64_t cols, int32_t rank) {
+  const mmci_ranks_problem *p = t->problem;
+  const bool is_complex = p->dtype == MMC_C64 || p->dtype == MMC_C128;
+  const bool is_copied = operand < p->factor_count &&
+                         (on_grid || (is_complex && p->ops != NULL && p->ops[operand] == MMC_OP_H));
+  if (mmci_layout_same(from, to) && !is_copied) return 0;
+  return piece_bytes(t, to, rows, cols, rank);
 }
 
-/* Returns the bytes that a rank holds for one step. The first of its ranks has the largest pieces.
- */
+/* Returns the bytes of messages while a layout changes, at most: what a rank sends is packed, and
+ * what it gets is apart where rows of both layouts are not cut alike. */
+static uint64_t message_bytes(const table *t, const mmci_layout *from, const mmci_layout *to,
+                              int64_t rows, int64_t cols, int32_t rank) {
+  const bool has_all = from->kind == MMCI_WHOLE && from->ranks == to->ranks;
+  if (mmci_layout_same(from, to) || has_all) return 0;
+  const uint64_t sent = piece_bytes(t, from, rows, cols, rank);
+  if (from->grid_cols == to->grid_cols) return sent;
+  return mmci_bytes_add(sent, piece_bytes(t, to, rows, cols, rank));
+}
+
+/* Returns the bytes that a rank holds for one step at most, while it changes the left operand, then
+ * the right one, or multiplies; the result is not among it where that is the caller's. The first of
+ * its ranks has the largest pieces. */
 static uint64_t step_bytes(const table *t, const mmci_way *way, const mmci_layout *left,
-                           const mmci_layout *right, const mmci_ranks_product *x, int32_t rank) {
+                           const mmci_layout *right, const mmci_ranks_product *x, int32_t rank,
+                           bool is_callers) {
   const mmci_layout *on = &way->result;
   const bool takes_part = rank >= on->first && rank < on->first + on->ranks;
-  const mmci_u128 buffer =
-      mmci_u128_mul(takes_part ? mmci_way_buffer_words(way, x->m, x->k, x->n) : 0,
-                    mmc_dtype_size(t->problem->dtype));
-  uint64_t bytes = buffer > UINT64_MAX ? UINT64_MAX : (uint64_t)buffer;
-  bytes = mmci_bytes_add(bytes, operand_bytes(t, left, &way->left, x->m, x->k, rank));
-  bytes = mmci_bytes_add(bytes, operand_bytes(t, right, &way->right, x->k, x->n, rank));
-  return mmci_bytes_add(bytes, piece_bytes(t, &way->result, x->m, x->n, rank));
+  const bool on_grid = way->algorithm == MMCI_BY_GRID;
+  const mmci_u128 held = mmci_u128_mul(takes_part ? mmci_way_held_words(way, x->m, x->k, x->n) : 0,
+                                       mmc_dtype_size(t->problem->dtype));
+  uint64_t bytes = held > UINT64_MAX ? UINT64_MAX : (uint64_t)held;
+  if (!is_callers) bytes = mmci_bytes_add(bytes, piece_bytes(t, on, x->m, x->n, rank));
+  uint64_t messages = message_bytes(t, right, &way->right, x->k, x->n, rank);
+  if (messages > bytes) bytes = messages;
+  bytes =
+      mmci_bytes_add(bytes, made_bytes(t, x->right, on_grid, right, &way->right, x->k, x->n, rank));
+  messages = message_bytes(t, left, &way->left, x->m, x->k, rank);
+  if (messages > bytes) bytes = messages;
+  bytes =
+      mmci_bytes_add(bytes, made_bytes(t, x->left, on_grid, left, &way->left, x->m, x->k, rank));
+  bytes = mmci_bytes_add(bytes, piece_bytes(t, left, x->m, x->k, rank));
+  return mmci_bytes_add(bytes, piece_bytes(t, right, x->k, x->n, rank));
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -273,7 +298,8 @@ static void fill_step(table *t, int64_t s) {
     mmci_layout room[2];
     if (t->step_limit_bytes != UINT64_MAX &&
         step_bytes(t, way, layout_before(t, x->left, left_from[a], &room[0]),
-                   layout_before(t, x->right, right_from[b], &room[1]), x, 0) > t->step_limit_bytes)
+                   layout_before(t, x->right, right_from[b], &room[1]), x, 0,
+                   false) > t->step_limit_bytes)
       continue;
     const price p = price_of_way(t, way, x);
     way_price[w] = in_goal(t->problem, &p);
@@ -347,20 +373,24 @@ static void note_step(int64_t s, mmci_ranks_plan *plan, choice *chosen) {
 }
 
 /* Counts what one rank holds at every step: its pieces of all results that are still read, and what
- * the step takes. Factors are read when a step needs them, but are there all the time where given.
+ * the step takes. Factors are read when a step needs them, but are there all the time where given,
+ * as the caller's piece of the result is, which the last step may write.
  */
 static void count_memory_of(const table *t, int32_t rank, const int64_t *last_read,
                             mmci_ranks_plan *plan) {
   const mmci_ranks_problem *p = t->problem;
   const int64_t n = p->factor_count;
-  uint64_t factors = 0, live = 0;
+  uint64_t live = 0, factors = piece_bytes(t, &plan->result, p->dims[0], p->dims[n], rank);
   for (int64_t i = 0; p->given != NULL && i < n; i++)
     factors =
         mmci_bytes_add(factors, piece_bytes(t, &p->given[i], p->dims[i], p->dims[i + 1], rank));
   for (int64_t s = 0; s < p->step_count; s++) {
     const mmci_ranks_product *x = &p->products[s];
     mmci_ranks_step *step = &plan->steps[s];
-    uint64_t own = step_bytes(t, &step->way, &step->left.from, &step->right.from, x, rank);
+    const bool is_callers =
+        s == p->step_count - 1 && mmci_layout_same(&step->way.result, &plan->result);
+    uint64_t own =
+        step_bytes(t, &step->way, &step->left.from, &step->right.from, x, rank, is_callers);
     /* Operands that are results are among what lives, and factors that are given as well. */
     const uint64_t left = piece_bytes(t, &step->left.from, x->m, x->k, rank);
     const uint64_t right = piece_bytes(t, &step->right.from, x->k, x->n, rank);
@@ -377,9 +407,13 @@ static void count_memory_of(const table *t, int32_t rank, const int64_t *last_re
   }
   const mmci_layout *end =
       p->step_count > 0 ? &plan->steps[p->step_count - 1].way.result : &plan->factors[0];
-  const uint64_t result = operand_bytes(t, end, &plan->result, p->dims[0], p->dims[n], rank);
-  if (mmci_bytes_add(factors, result) > plan->rank_bytes)
-    plan->rank_bytes = mmci_bytes_add(factors, result);
+  const int64_t rows = p->dims[0], cols = p->dims[n];
+  uint64_t last = message_bytes(t, end, &plan->result, rows, cols, rank);
+  /* A single factor may have to be turned before it is copied. */
+  if (p->step_count == 0 || !mmci_layout_same(end, &plan->result))
+    last = mmci_bytes_add(last, piece_bytes(t, end, rows, cols, rank));
+  if (mmci_bytes_add(factors, last) > plan->rank_bytes)
+    plan->rank_bytes = mmci_bytes_add(factors, last);
 }
 
 /* Counts the most that any rank holds. The first rank of all that work has the largest pieces, and

@@ -59,6 +59,7 @@ typedef struct mmci_ranks_problem {
    * made so from its pieces. */
   const mmci_layout *given;
   const mmci_layout *asked; /* the layout of the result; NULL means any */
+  const mmc_op *ops;        /* of the factors: a rank copies what it conjugates; NULL means none */
   uint64_t limit_bytes;     /* what a rank may hold, factors and result among it; UINT64_MAX: any */
   mmci_ranks_goal goal;
   mmci_ranks_rates rates;

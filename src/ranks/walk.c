@@ -205,8 +205,7 @@ static mmc_status exchange(const walker *w, const mmci_message *sends, int32_t s
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-/* The messages of a change: what is sent lies in buffers of its own where it is no row-major
- * block already. */
+/* The messages of a change: what is sent lies in buffers of its own. */
 typedef struct traffic {
   mmci_message *sends, *receives;
   mmci_piece *pieces; /* what every rank sends to this one */
@@ -288,7 +287,8 @@ static char *place_in(const walker *w, const block *to, const mmci_piece *piece)
              w->size;
 }
 
-/* Changes the layout of a matrix: makes the block that this rank has of it afterwards. */
+/* Changes the layout of a matrix: makes the block that this rank has of it afterwards, unless out
+ * has memory for it. */
 static mmc_status change(const walker *w, const view *from, const mmci_layout *before,
                          const mmci_layout *after, int64_t rows, int64_t cols, block *out,
                          mmci_error *error) {
@@ -296,7 +296,7 @@ static mmc_status change(const walker *w, const view *from, const mmci_layout *b
   const mmci_piece has = mmci_layout_piece(before, rows, cols, w->rank);
   const mmci_piece kept = mmci_piece_common(&has, &wants);
   traffic t = {0};
-  mmc_status status = make_block(w, &wants, out, error);
+  mmc_status status = out->data == NULL ? make_block(w, &wants, out, error) : MMC_OK;
   if (status == MMC_OK) status = make_traffic(w, &t, error);
   if (status == MMC_OK) status = pack(w, &t, from, before, after, rows, cols, error);
   if (status == MMC_OK) status = expect_from_all(w, &t, before, after, rows, cols, out, error);
@@ -591,10 +591,16 @@ static mmc_status deliver(const walker *w, void *out, int64_t out_ld, bool out_t
   const int64_t rows = p->dims[0], cols = p->dims[p->factor_count];
   const int64_t last = p->factor_count + p->step_count - 1;
   const mmci_piece piece = mmci_layout_piece(&plan->result, rows, cols, w->rank);
+  const int64_t number = p->step_count > 0 ? last : 0;
   operand end;
   if (p->step_count > 0 && writes_out(w, p->step_count - 1)) return agree(w, MMC_OK, error);
-  mmc_status status = take_operand(w, p->step_count > 0 ? last : 0, &plan->last.from, &plan->result,
-                                   rows, cols, true, &end, error);
+  if (w->out != NULL && !mmci_layout_same(&plan->last.from, &plan->result)) {
+    const view v = view_of_operand(w, number, &plan->last.from, rows, cols);
+    block to = {w->out, piece};
+    return agree(w, change(w, &v, &plan->last.from, &plan->result, rows, cols, &to, error), error);
+  }
+  mmc_status status =
+      take_operand(w, number, &plan->last.from, &plan->result, rows, cols, true, &end, error);
   status = agree(w, status, error);
   if (status == MMC_OK && piece.rows > 0) {
     const view v = {end.local.data, piece.row, piece.col, end.local.ld, 1, false};

@@ -31,6 +31,8 @@ static int32_t rank, count;
 static mmci_pool *pool;
 static mmci_products products;
 static long long (*bytes_sent)(void);
+/* Counts of the module count_memory; NULL without it. */
+static long (*bytes_held)(void);
 
 /* A matrix in double, row-major. */
 typedef struct truth {
@@ -410,6 +412,73 @@ static void check_chain(uint64_t *state, mmc_context *context, mmc_team *public_
   for (int64_t i = 0; i < n; i++) free(factors[i].elements);
 }
 
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Executes a random chain within a limit, and counts what a rank holds. */
+static void check_memory(uint64_t *state, mmc_context *context, mmc_team *public_team) {
+  static const int64_t sides[] = {60, 130, 190, 260};
+  const int64_t n = 1 + random_below(state, 4);
+  const mmc_dtype dtype = (mmc_dtype)random_below(state, 4);
+  const long slack = 1 << 15;
+  int64_t dims[MOST + 1];
+  mmc_op chain_ops[MOST];
+  mmc_spread spreads[MOST], result;
+  mmc_matrix matrices[MOST];
+  const uint64_t most = 260 * 260 * mmc_dtype_size(dtype);
+  for (int64_t i = 0; i <= n; i++) dims[i] = sides[random_below(state, 4)];
+  for (int64_t i = 0; i < n; i++) {
+    const mmci_layout layout = random_layout(state);
+    spreads[i] = spread_of(&layout);
+    chain_ops[i] = (mmc_op)random_below(state, 3);
+  }
+  const mmci_layout asked = random_layout(state);
+  result = spread_of(&asked);
+  mmc_team_options options = MMC_TEAM_OPTIONS_INIT;
+  if (random_below(state, 2) == 0) options.factors = spreads;
+  if (random_below(state, 2) == 0) options.result = &result;
+  const bool is_lean = random_below(state, 2) == 0;
+  mmc_chain *chain = NULL;
+  mmc_team_plan *plan = NULL;
+  expect(mmc_chain_create(context, dtype, n, dims, chain_ops, &chain) == MMC_OK, "a chain");
+  expect(mmc_team_plan_create(context, public_team, chain, &options, &plan) == MMC_OK, "a plan");
+  options.rank_bytes = mmc_team_plan_rank_bytes(plan);
+  mmc_team_plan_destroy(plan);
+  plan = NULL;
+  if (is_lean) options.rank_bytes -= options.rank_bytes / 5;
+  if (mmc_team_plan_create(context, public_team, chain, &options, &plan) != MMC_OK) {
+    expect(is_lean, "a plan within its own limit");
+    mmc_chain_destroy(chain);
+    return;
+  }
+  long pieces = 0;
+  for (int64_t i = 0; i < n; i++) {
+    mmc_piece p = {.rows = dims[i], .cols = dims[i + 1]};
+    if (options.factors != NULL && mmc_team_plan_piece(plan, i, rank, &p) == MMC_OK)
+      pieces += p.rows * p.cols * (long)mmc_dtype_size(dtype);
+    const bool is_n = chain_ops[i] == MMC_OP_N;
+    matrices[i] =
+        (mmc_matrix){.data = calloc(1, most),
+                     .rows = is_n ? p.rows : p.cols,
+                     .cols = is_n ? p.cols : p.rows,
+                     .layout = random_below(state, 2) == 0 ? MMC_ROW_MAJOR : MMC_COL_MAJOR};
+  }
+  mmc_piece p = {0};
+  mmc_team_plan_piece(plan, -1, rank, &p);
+  const mmc_matrix out = {.data = calloc(1, most), .rows = p.rows, .cols = p.cols};
+  pieces += p.rows * p.cols * (long)mmc_dtype_size(dtype);
+  bytes_held();
+  expect(mmc_team_execute(plan, matrices, &out) == MMC_OK, "executing within a limit");
+  const long held = bytes_held() + pieces;
+  char what[200];
+  snprintf(what, sizeof what, "%ld bytes held of %" PRIu64 ", %" PRId64 " factors of %s", held,
+           options.rank_bytes, n, mmc_dtype_name(dtype));
+  expect(held <= (long)mmc_team_plan_rank_bytes(plan) + slack, what);
+  for (int64_t i = 0; i < n; i++) free(matrices[i].data);
+  free(out.data);
+  mmc_team_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+}
+
 /* ---- operands at the same time --------------------------------------------------------------- */
 
 /* Draws a tree and rates until a plan computes operands apart, and executes that plan; does nothing
@@ -575,6 +644,8 @@ int main(int argc, char **argv) {
     cases = MOST;
   void *symbol = dlsym(RTLD_DEFAULT, "test_bytes_sent");
   memcpy(&bytes_sent, &symbol, sizeof symbol);
+  symbol = dlsym(RTLD_DEFAULT, "test_bytes_held");
+  memcpy(&bytes_held, &symbol, sizeof symbol);
   if (mmc_context_create(NULL, &context) != MMC_OK) return 1;
   /* The public team initializes MPI and finalizes it; the other is within. */
   if (mmc_team_open(context, "scalapack", NULL, &public_team) != MMC_OK) {
@@ -608,6 +679,7 @@ int main(int argc, char **argv) {
     check_way(&state, &way, c % 40 == 39);
   }
   for (long c = 0; c < cases; c++) check_chain(&state, context, public_team);
+  for (long c = 0; c < cases && bytes_held != NULL; c++) check_memory(&state, context, public_team);
   for (long c = 0; c < cases; c++) check_apart(&state);
   mmci_pool_destroy(pool);
   mmci_products_close(&products);
