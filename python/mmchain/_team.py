@@ -16,6 +16,9 @@ from ._host import Kind, name_of
 from ._shapes import bytes_of
 
 _KINDS = {"rows": 0, "columns": 1, "whole": 3}
+# How many plans a team keeps, and the bytes that a rank may hold by all of them but a single one:
+# plans keep the memory of their last execution.
+_PLANS, _PLANS_BYTES = 64, 1 << 28
 
 
 def _listed(argument: str, items: Any) -> List[Any]:
@@ -361,8 +364,6 @@ class Team:
         dims = self._dims(shapes, spreads)
         key = f"{dtype.char} {dims} {sorted(asked.items())}"
         if key not in self._plans:
-            if len(self._plans) >= 64:
-                del self._plans[next(iter(self._plans))]
             made = _mmchain.TeamPlan(
                 self._team,
                 name_of(dtype) + ":" + "x".join(map(str, dims)),
@@ -375,6 +376,9 @@ class Team:
                 asked["order"],
             )
             self._plans[key] = TeamPlan(self, made, dims, dtype, spreads is not None)
+            kept = [plan.rank_bytes for plan in self._plans.values()]  # the same on all ranks
+            while len(kept) > 1 and (len(kept) > _PLANS or sum(kept) > _PLANS_BYTES):
+                del self._plans[next(iter(self._plans))], kept[0]
         return self._plans[key]
 
     def _block(self, spread: Tuple[int, int, int], shape: Tuple[int, int]) -> Tuple[int, int]:

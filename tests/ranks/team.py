@@ -74,6 +74,12 @@ plan = team.plan([piece_of(a, "rows"), piece_of(b, "rows")], layouts=["rows", "r
 assert plan is team.plan([piece_of(a, "rows"), piece_of(b, "rows")], layouts=["rows", "rows"])
 assert "scalapack" in str(plan) and '"words"' in plan.explain("json") and plan.words >= 0
 assert plan.predicted_seconds > 0 and plan.rank_bytes > 0
+# Plans keep memory, and are kept while that is little.
+for side in range(700, 725):
+    team.plan([np.ones((side, 1500)), np.ones((1500, 1500))])
+sizes = [each.rank_bytes for each in team._plans.values()]
+assert len(sizes) > 1 and sum(sizes) <= 1 << 28, sizes
+assert plan is not team.plan([piece_of(a, "rows"), piece_of(b, "rows")], layouts=["rows", "rows"])
 out = np.empty_like((a @ b)[plan.piece()])
 assert plan.execute([a[plan.piece(0)], b[plan.piece(1)]], out) is out
 assert np.allclose(out, (a @ b)[plan.piece()])
