@@ -394,7 +394,8 @@ static int check_exponents(cli_call *call, const multiplication *job) {
                                  exponents_ndim(&job->factors));
 }
 
-/* Writes the exponents in the shape of the stack, of one chain as a number. */
+/* Writes the exponents in the shape of the stack, of one chain as a number. It comes after the
+ * result: where that cannot be written, those of the result of before stay. */
 static int write_exponents(cli_call *call, const multiplication *job) {
   const cli_factors *factors = &job->factors;
   if (job->exponents_name == NULL) return CLI_DONE;
@@ -503,8 +504,8 @@ static int multiply_files(cli_call *call, multiplication *job, int count, char *
   if (result == CLI_DONE && job->check) result = check_result(call, job);
   if (result == CLI_DONE) tell_overflow(job);
   if (result == CLI_DONE) result = cli_factors_unchanged(call, &job->factors);
-  if (result == CLI_DONE) result = write_exponents(call, job);
   if (result == CLI_DONE) result = write_result(call, job);
+  if (result == CLI_DONE) result = write_exponents(call, job);
   if (result == CLI_DONE && job->json) result = print_multiply_json(call, job);
   return result;
 }

@@ -263,7 +263,8 @@ static int check_exponents(cli_call *call, const scanning *job) {
                                  mmc_file_ndim(job->file) - 2);
 }
 
-/* Writes the exponents in the shape of the products. */
+/* Writes the exponents in the shape of the products. It comes after these: where they cannot be
+ * written, the exponents of before stay. */
 static int write_exponents(cli_call *call, const scanning *job) {
   if (job->exponents_name == NULL) return CLI_DONE;
   const mmc_matrix matrix = {.data = job->operands.exponents, .rows = 1, .cols = 1, .stride = 1};
@@ -283,8 +284,8 @@ static int scan_file(cli_call *call, scanning *job, int count, char **arguments)
   if (result == CLI_DONE) result = check_exponents(call, job);
   if (result == CLI_DONE) result = prepare(call, job);
   if (result == CLI_DONE) result = compute(call, job);
-  if (result == CLI_DONE) result = write_exponents(call, job);
   if (result == CLI_DONE) result = write_products(call, job);
+  if (result == CLI_DONE) result = write_exponents(call, job);
   if (result == CLI_DONE && job->json) result = print_json(call, job);
   return result;
 }
