@@ -169,7 +169,8 @@ static report *told;
 static volatile sig_atomic_t ended = -1; /* what a process has done, when it is about to end */
 
 /* Ends a process that has crashed, by where it has: in another library, or in code of ours. What a
- * library does to itself at the end does not count. */
+ * library does to itself at the end does not count. We never abort: the C library does where it
+ * finds the heap damaged, at the next allocation of whomever, which says nothing of who did it. */
 static void end_crashed(int number) {
   if (ended >= 0) _Exit(ended);
   void *frames[64];
@@ -183,7 +184,8 @@ static void end_crashed(int number) {
     file = file != NULL ? file + 1 : found.dli_fname;
     const bool is_allocator = found.dli_sname != NULL && strstr(found.dli_sname, "alloc") != NULL;
     if (strncmp(file, "libc.", 5) == 0 || strncmp(file, "ld-", 3) == 0 || is_allocator) continue;
-    is_elsewhere = strstr(file, ".so") != NULL && strstr(file, "mmchain") == NULL;
+    is_elsewhere =
+        number == SIGABRT || (strstr(file, ".so") != NULL && strstr(file, "mmchain") == NULL);
     snprintf(told->text, sizeof told->text, "signal %d in %.100s, %.100s", number, file,
              found.dli_sname != NULL ? found.dli_sname : "?");
     break;
