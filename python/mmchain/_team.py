@@ -250,7 +250,7 @@ class Team:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<mmchain.Team: {self._team.describe()}>"
+        return f"<mmchain.Team: {self._team.describe() if self._close.alive else 'closed'}>"
 
     def calibrate(self, dtype: Any = np.float64) -> None:
         """Measures what ranks and messages take, which plans then go by. Collective."""

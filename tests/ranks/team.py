@@ -146,6 +146,7 @@ team.multi_dot([a, b])
 team.close()
 team.close()
 fails(ValueError, "closed", lambda: team.multi_dot([a, b]))
+assert repr(team) == "<mmchain.Team: closed>"
 if comm is not None:
     # Two teams of other ranks than all.
     half = comm.Split(team.rank % 2)

@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 // clang-format off
 #include <cmocka.h>
 // clang-format on
@@ -136,8 +139,45 @@ static void code_comes_when_it_pays(void **state) {
   assert_non_null(many.code);
 }
 
+/* Leaves the process, a child, no more memory than it has. */
+static void take_memory(void) {
+  long pages = 0;
+  FILE *facts = fopen("/proc/self/statm", "r");
+  if (facts == NULL || fscanf(facts, "%ld", &pages) != 1) _exit(0);
+  fclose(facts);
+  const rlim_t size = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+  if (setrlimit(RLIMIT_AS, &(struct rlimit){size, size}) != 0) _exit(0);
+}
+
+/* Where memory is short before the first code, or after it, there is none, or one that runs. */
+static void code_needs_memory(void **state) {
+  (void)state;
+#ifdef TEST_SANITIZED
+  skip(); /* sanitizers want memory of their own */
+#endif
+  static double a[SIDE], b[SIDE], c[SIDE * SIDE];
+  for (int before = 0; before < 2; before++) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (int64_t n = 1; n <= SIDE; n++) {
+        if (n == 1 + before) take_memory();
+        mmci_gemm gemm = {.dtype = MMC_F64, .m = n, .k = 1, .n = n, .ldc = n};
+        gemm.a.ld = 1;
+        gemm.b.ld = n;
+        mmci_xsmm_fn code = mmci_xsmm_can(&gemm) ? mmci_xsmm_code(&gemm) : NULL;
+        if (code != NULL) code(b, a, c);
+      }
+      _exit(0);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(code_needs_memory), /* before LIBXSMM was asked for any */
       cmocka_unit_test(bits_of_code),
       cmocka_unit_test(code_comes_when_it_pays),
   };

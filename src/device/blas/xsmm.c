@@ -6,6 +6,7 @@
 
 #ifdef MMCI_XSMM
 #include <libxsmm.h>
+#include <sys/mman.h>
 
 bool mmci_xsmm_can(const mmci_gemm *gemm) {
   bool sizes = gemm->m > 0 && gemm->k > 0 && gemm->n > 0 &&
@@ -59,9 +60,18 @@ bool mmci_xsmm_has(const mmci_gemm *gemm) {
 enum { MOST_WRITTEN = 1 << 13 };
 static atomic_int written_count;
 
+/* LIBXSMM takes some 11 MB when it is first asked, and then a little for every code. Where the
+ * system has none left for it, it crashes, or gives code that may not be run. */
+static bool has_room(void) {
+  const size_t size = (size_t)1 << 24;
+  void *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return room != MAP_FAILED && munmap(room, size) == 0;
+}
+
 mmci_xsmm_fn mmci_xsmm_code(const mmci_gemm *gemm) {
   if (!mmci_xsmm_has(gemm)) {
-    if (atomic_load_explicit(&written_count, memory_order_relaxed) >= MOST_WRITTEN) return NULL;
+    if (atomic_load_explicit(&written_count, memory_order_relaxed) >= MOST_WRITTEN || !has_room())
+      return NULL;
     atomic_fetch_add_explicit(&written_count, 1, memory_order_relaxed);
   }
   int m = (int)gemm->n, n = (int)gemm->m, k = (int)gemm->k;
