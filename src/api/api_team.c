@@ -217,6 +217,19 @@ static mmc_status share_rates(const mmc_team *team, mmci_ranks_rates *rates, mmc
   return status;
 }
 
+/* Fails on all ranks where some measure another dtype. */
+static mmc_status check_dtypes(const mmc_team *team, mmc_dtype dtype, mmci_error *error) {
+  const int32_t count = team->ops->count(team->team);
+  mmc_status status = MMC_OK;
+  mmc_dtype *all = mmci_team_gather(team->ops, team->team, &status, &dtype, sizeof dtype, error);
+  for (int32_t r = 1; all != NULL && status == MMC_OK && r < count; r++)
+    if (all[r] != all[0])
+      status = mmci_fail(error, MMC_E_ARG, "rank %d: measures %s, and rank 0 measures %s", (int)r,
+                         mmc_dtype_name(all[r]), mmc_dtype_name(all[0]));
+  free(all);
+  return status;
+}
+
 mmc_status mmc_team_calibrate(mmc_team *team, mmc_dtype dtype) {
   if (team == NULL) return MMC_E_ARG;
   mmci_error error = {0};
@@ -229,6 +242,7 @@ mmc_status mmc_team_calibrate(mmc_team *team, mmc_dtype dtype) {
     status = mmci_fail_argument(&error, MMC_E_UNSUPPORTED, "dtype",
                                 "ranks multiply matrices of f32, f64, c64 and c128");
   status = mmci_team_agree(team->ops, team->team, status, &error);
+  if (status == MMC_OK) status = check_dtypes(team, dtype, &error);
   if (status != MMC_OK) return mmci_report(team->context, status, &error);
   rates.replaces = mmci_products_replace(&team->products, dtype);
   status = share_rates(team, &rates, &error);

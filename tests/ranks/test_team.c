@@ -600,6 +600,12 @@ static void check_others(mmc_context *context, mmc_team *public_team) {
   int32_t all[64], mine = rank;
   int64_t rows = 0;
   expect(mmc_chain_parse(context, "f64:6x5x4", &chain) == MMC_OK, "a chain");
+  if (count > 1) {
+    expect(mmc_team_calibrate(public_team, is_last ? MMC_F32 : MMC_F64) == MMC_E_ARG,
+           "another dtype on the last rank");
+    mmc_context_message(context, message, sizeof message);
+    expect(strstr(message, ": measures f32, and rank 0 measures f64") != NULL, message);
+  }
   expect(mmc_team_gather(public_team, is_last ? NULL : &mine, sizeof mine, all) == MMC_E_ARG,
          "nothing to gather on the last rank");
   expect(mmc_team_plan_create(context, public_team, chain, &options, is_last ? NULL : &plan) ==
