@@ -63,6 +63,8 @@ static const struct {
     {"meter", "meter"},
     {"budget", "budget"},
     {"range", "range"},
+    {"chains", "chain"},
+    {"dtype", "chain"},
     {"max_slowdown", "max-slowdown"},
 };
 

@@ -8,6 +8,7 @@
 #include "chains.h"
 #include "options.h"
 #include "progress.h"
+#include "random.h"
 #include "suite.h"
 #include "team.h"
 
@@ -108,9 +109,10 @@ static bool parse_ops(const char *text, mmc_op *a, mmc_op *b) {
   return true;
 }
 
+/* Integers need no tuning. */
 static bool parse_dtype(const char *text, mmc_dtype *out) {
   for (mmc_dtype d = MMC_F32; mmc_dtype_name(d) != NULL; d = (mmc_dtype)(d + 1))
-    if (strcmp(mmc_dtype_name(d), text) == 0) {
+    if (!cli_dtype_is_integer(d) && strcmp(mmc_dtype_name(d), text) == 0) {
       *out = d;
       return true;
     }

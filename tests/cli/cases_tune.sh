@@ -10,9 +10,11 @@ check tune_nothing 2 tune
 check tune_only_options 2 tune --on ref --json
 check tune_argument 2 tune 10x20x30
 check tune_bad_chain 2 tune --chain 10x
+check tune_semiring 2 tune --chain f64~max-plus:3x4x5
 check tune_one_factor 2 tune --chain 10x20
 check tune_bad_range 2 tune --range 0
 check tune_bad_dtype 2 tune --range 8 --dtype f8
+check tune_integers 2 tune --range 8 --dtype i64
 check tune_bad_ops 2 tune --range 8 --ops NX
 check tune_bad_device 2 tune --calibrate --on gpu
 check tune_bad_precision 2 tune --calibrate --precision rough
@@ -25,6 +27,8 @@ printf '# sizes\n\n3 4 5 NT f32 # fine\n3 4\n' >set.txt
 check tune_set_few 2 tune --set set.txt
 printf '3 4 5 NT f32 6\n' >set.txt
 check tune_set_many 2 tune --set set.txt
+printf '3 4 5 NN i64\n' >set.txt
+check tune_set_integers 2 tune --set set.txt
 printf '3 4 five\n' >set.txt
 check tune_set_letter 2 tune --set set.txt
 printf '3 0 5\n' >set.txt
