@@ -1,6 +1,6 @@
 /* bench_facts.c: what a GPU takes for products and groups of small chains, for bench/fit_facts.py.
  *
- *     bench_facts SECONDS SEED [forms]
+ *     bench_facts SECONDS SEED [forms | vectors]
  *
  * Chains drawn by the seed are measured on cuda:0 for about so many seconds. The first line of
  * output says what was measured: {"kind", "blas", "multiprocessors", "seed"}. Every other line is a
@@ -11,7 +11,8 @@
  *
  * With `forms`, some factors of every chain are transposed, or one matrix for all chains, and what
  * the device predicts stands beside each time: of formulas that were fitted to factors without
- * either. */
+ * either. With `vectors`, the product is a row or a column from the first factor on, by some
+ * matrices that are transposed. */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
 #include <math.h>
@@ -28,13 +29,16 @@
 enum {
   FACTORS = 20,
   MATRICES = 2 * FACTORS,
-  VARIANTS = 10,
+  VARIANTS = 11,
   RUNS = 3,
   ALIGNMENT = 256,
   LARGE = 8192
 };
 static const size_t MEMORY_BYTES = (size_t)12 << 30, PATTERN_BYTES = (size_t)64 << 20;
 static const double RUN_S = 6e-4, LONG_S = 5e-4, ELEMENTS_MOST = 1.5e8, MULTIPLICATIONS_MOST = 5e10;
+
+/* What is drawn. */
+typedef enum mode { PLAIN, FORMS, VECTORS } mode;
 
 static mmc_context *context;
 static mmci_opened on;
@@ -318,6 +322,7 @@ static void print_group_counts(const mmci_group *group, const char *kernel) {
   mmci_rings rings;
   mmci_sides sides;
   mmci_single single;
+  mmci_vector_chain vectors;
   mmci_model_counts c;
   double counts[5];
   if (strcmp(kernel, "chain in steps") == 0 && mmci_general_plan(&limits, group, &general)) {
@@ -340,6 +345,10 @@ static void print_group_counts(const mmci_group *group, const char *kernel) {
   } else if (strncmp(kernel, "chain by ", strlen("chain by ")) == 0 &&
              mmci_sides_plan(&limits, group, &sides)) { /* a side, a lane, a strip */
     c = mmci_cuda_model_sides_counts(&limits, group, &sides);
+    print_model_counts(&c);
+  } else if (strcmp(kernel, "chain of vectors") == 0 &&
+             mmci_vector_chain_plan(&limits, group, &vectors)) {
+    c = mmci_cuda_model_vectors_counts(&limits, group, &vectors);
     print_model_counts(&c);
   } else if (strcmp(kernel, "chain alone") == 0 && group->batch == 1 &&
              mmci_single_plan(&limits, group, &single)) {
@@ -468,13 +477,34 @@ static void draw_forms(chain *c) {
   }
 }
 
-static void measure_drawn(mmc_dtype dtype, bool with_forms, double until) {
+/* Draws a row by some matrices, or some matrices by a column. */
+static const char *draw_vectors(chain *c) {
+  c->n = (int32_t)PICK(2, 2, 2, 3, 4, 5, 8);
+  const double most = (double)PICK(16, 60, 150, 300, 600, 1500, 3000);
+  const int64_t side = (int64_t)fmax(1, round(exp(uniform() * log(most))));
+  const bool squares = uniform() < 0.4, is_row = uniform() < 0.5;
+  for (int32_t i = 0; i <= c->n; i++)
+    c->dims[i] = squares ? side : (int64_t)fmax(1, round(exp(uniform() * log(most))));
+  c->dims[is_row ? 0 : c->n] = 1;
+  double elements = 0;
+  for (int32_t i = 0; i < c->n; i++) elements += (double)c->dims[i] * (double)c->dims[i + 1];
+  c->batch = (int64_t)fmax(66, fmin(200000, ELEMENTS_MOST * pow(2e-3, uniform()) / elements));
+  c->has_forms = true;
+  const bool some = uniform() < 0.5;
+  for (int32_t i = 0; i < c->n; i++) c->trans[i] = some && uniform() < 0.5;
+  return is_row ? "left-to-right" : "auto";
+}
+
+static void measure_drawn(mmc_dtype dtype, mode mode, double until) {
   while (now() < until) {
     chain c = {.dtype = dtype};
-    draw(&c);
-    if (with_forms) draw_forms(&c);
     const double way = uniform();
     const char *solver = way < 0.15 ? "left-to-right" : way < 0.25 ? NULL : "auto";
+    if (mode == VECTORS)
+      solver = draw_vectors(&c);
+    else
+      draw(&c);
+    if (mode == FORMS) draw_forms(&c);
     if (is_moderate(&c)) measure_chain(&c, solver);
   }
 }
@@ -505,10 +535,13 @@ int main(int argc, char **argv) {
     double share;
   } TURNS[] = {{MMC_F32, 0.24},  {MMC_F64, 0.18}, {MMC_C64, 0.18},
                {MMC_BF16, 0.18}, {MMC_F16, 0.14}, {MMC_C128, 0.08}};
-  const bool with_forms = argc == 4 && strcmp(argv[3], "forms") == 0;
-  const double seconds = argc == 3 || with_forms ? strtod(argv[1], NULL) : 0;
+  static const char *const MODES[] = {[PLAIN] = "", [FORMS] = "forms", [VECTORS] = "vectors"};
+  mode mode = PLAIN;
+  for (int m = FORMS; m <= VECTORS; m++)
+    if (argc == 4 && strcmp(argv[3], MODES[m]) == 0) mode = (enum mode)m;
+  const double seconds = argc == 3 || mode != PLAIN ? strtod(argv[1], NULL) : 0;
   if (!(seconds > 0)) {
-    fprintf(stderr, "usage: bench_facts SECONDS SEED [forms]\n");
+    fprintf(stderr, "usage: bench_facts SECONDS SEED [forms | vectors]\n");
     return 2;
   }
   const uint64_t seed = strtoull(argv[2], NULL, 10);
@@ -518,11 +551,11 @@ int main(int argc, char **argv) {
     random_state = seed + t; /* the same chains, however many there were before */
     fill_memory(TURNS[t].dtype);
     const double until = now() + seconds * TURNS[t].share;
-    if (!with_forms) measure_large(TURNS[t].dtype);
-    if (!with_forms && (TURNS[t].dtype == MMC_F32 || TURNS[t].dtype == MMC_F64))
+    if (mode == PLAIN) measure_large(TURNS[t].dtype);
+    if (mode == PLAIN && (TURNS[t].dtype == MMC_F32 || TURNS[t].dtype == MMC_F64))
       measure_trees(TURNS[t].dtype, now() + 0.3 * (until - now()));
-    if (!with_forms) measure_squares(TURNS[t].dtype, until);
-    measure_drawn(TURNS[t].dtype, with_forms, until);
+    if (mode == PLAIN) measure_squares(TURNS[t].dtype, until);
+    measure_drawn(TURNS[t].dtype, mode, until);
   }
   return 0;
 }

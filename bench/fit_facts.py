@@ -22,6 +22,7 @@ BYTES = {"f32": 4, "f64": 8, "c64": 8, "c128": 16, "f16": 2, "bf16": 2}
 GENERAL, PACKS, TENSOR, TILES = ("chain in steps", "chain in packs", "chain by tensor cores",
                                  "chain in tiles")
 RINGS, SIDES, LANES, STRIPS = "chain in rings", "chain by side", "chain by lane", "chain by strip"
+VECTORS = "chain of vectors"
 SINGLE, SPINES, SQUARES = "chain alone", "chain in spines", "chain of equal squares"
 LEAST, MOST = 1e-8, 1e10
 HANDED_US = 3.5e-5  # of model.c
@@ -179,6 +180,15 @@ class ByStrip(Packs):
     kernel = STRIPS
 
 
+class ByVector(Packs):
+    kernel = VECTORS
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        read = self.traffic / self.us  # where much is read, little decides
+        self.weights = np.select([read > 3.6e6, read > 2e6], [10.0, 3.0], 1.0)
+
+
 class Single(Part):
     start = [1.2, 0.2, 0.03, 0.03, 0.02]
 
@@ -253,7 +263,7 @@ class Squares(Part):
 
 GROUPS = {"general": (General, GENERAL), "packs": (Packs, PACKS), "tensor": (Tensor, TENSOR),
           "tiled": (Tiles, TILES), "rings": (Rings, RINGS), "sides": (Sides, SIDES),
-          "by_lane": (ByLane, LANES), "by_strip": (ByStrip, STRIPS),
+          "by_lane": (ByLane, LANES), "by_strip": (ByStrip, STRIPS), "by_vector": (ByVector, VECTORS),
           "single": (Single, SINGLE), "spines": (Spines, SPINES),
           "squares": (Squares, SQUARES)}
 
@@ -324,7 +334,7 @@ def constants_of(header, dtype, name):
     """Returns the constants of a part in a header, or None."""
     block = re.search(r"\[MMC_%s\] =(.*?)(?=\[MMC_|#endif)" % dtype.upper(), header, re.S)
     text = block and re.search(
-        r"\.%s =(.*?)(?=\.(vector|long_vector|matrix|whole_words|pairs|many|few_rows|general|packs|tensor|tiled|rings|sides|by_lane|by_strip|single|spines|squares) =|$)" % name,
+        r"\.%s =(.*?)(?=\.(vector|long_vector|matrix|whole_words|pairs|many|few_rows|general|packs|tensor|tiled|rings|sides|by_lane|by_strip|by_vector|single|spines|squares) =|$)" % name,
         block[1], re.S)
     return text and np.array(re.findall(r"(?<![\w.])\d+\.?\d*(?:e[+-]?\d+)?",
                                         re.sub(r"\.error = [^,]*", "", text[1])), float)

@@ -112,6 +112,48 @@ static inline void finish_random(trial *t, uint64_t *random) {
   t->shift[OPERANDS] = random_below(random, 3) == 0 ? (int)random_below(random, 5) : 0;
 }
 
+/* Begins a row by matrices, or matrices by a column, without gaps; sides are overwritten. */
+static inline void begin_vectors(trial *t, const int64_t *sides, int32_t n, int64_t batch,
+                                 bool is_row, mmc_dtype dtype, uint64_t *random) {
+  begin(t, dtype, n, batch, random_bits(random));
+  set_shapes(t, sides);
+  if (is_row)
+    t->rows[0] = 1;
+  else
+    t->cols[n - 1] = 1;
+  add_tree(t, 0, n - 1, is_row ? 0 : 1, random);
+  finish_tight(t);
+}
+
+/* Draws such a chain of sides to most or so, of which some are 1 and many multiples of the same
+ * power of two, with matrices stored either way, conjugates, a vector that all chains may share,
+ * strides and addresses that are whole words or not. */
+static inline void draw_vectors(trial *t, mmc_dtype dtype, int64_t most, int64_t least_batch,
+                                int64_t most_batch, uint64_t *random) {
+  enum { FACTORS = 9 };
+  const int64_t unit = (int64_t)1 << random_below(random, 4);
+  const int32_t n = 2 + (int32_t)random_below(random, most > 60 ? 2 : FACTORS - 1);
+  int64_t sides[FACTORS + 1];
+  for (int i = 0; i <= n; i++)
+    sides[i] = random_below(random, 8) == 0 ? 1 : (random_below(random, most) + unit) / unit * unit;
+  /* What is long is narrow, for the reference's sake. */
+  if (most > 300) sides[1 + random_below(random, n - 1)] = 1 + random_below(random, 40);
+  const bool is_row = random_below(random, 2) == 0;
+  const int64_t batch = least_batch + random_below(random, most_batch - least_batch + 1);
+  begin_vectors(t, sides, n, batch, is_row, dtype, random);
+  for (int i = 0; i < n; i++) {
+    mmci_form *f = &t->forms[i];
+    f->trans = random_below(random, 3) == 0;
+    if (f->trans) f->ld = t->rows[i];
+    f->conj = random_below(random, 4) == 0;
+    if (random_below(random, 4) == 0) f->stride += unit * random_below(random, 5);
+    if (random_below(random, 6) == 0) t->shift[i] = 1 + (int)random_below(random, 3);
+  }
+  if (random_below(random, 4) == 0) t->forms[is_row ? 0 : n - 1].stride = 0;
+  if (random_below(random, 4) == 0) t->group.c_stride += random_below(random, 9);
+  if (random_below(random, 4) == 0) t->shift[OPERANDS] = 1 + (int)random_below(random, 3);
+}
+
 /* ---- the reference ----------------------------------------------------------------------------
  */
 

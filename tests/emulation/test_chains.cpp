@@ -1,8 +1,9 @@
 /* test_chains.cpp: the CUDA module's kernels for chains of small factors, run by the CPU: every
  * thread of a block is a fiber, and the order in which they run is shuffled at every barrier. What
  * group.c chooses among on a device is asked for here by name: squares, general, single, spines,
- * packs, tensor, tiles, rings and sides. Chains and what is expected of them: group_trials.h. As
- * blocks run one after another, the first draws all tickets of spines; none ever waits for another.
+ * packs, tensor, tiles, rings, sides and vectors. Chains and what is expected of them:
+ * group_trials.h. As blocks run one after another, the first draws all tickets of spines; none ever
+ * waits for another.
  *
  *     test_chains [SEED] */
 #include <algorithm>
@@ -16,6 +17,7 @@ extern "C" {
 
 #include "device/cuda/elements.cuh"
 #include "device/cuda/group/group.h"
+#include "device/cuda/group/vector_chains.h"
 extern "C" {
 #include "device/cuda/model.h"
 }
@@ -23,9 +25,9 @@ extern "C" {
 #include "../group_trials.h"
 #include "../how_many.h"
 
-enum Kind { SQUARES, GENERAL, SINGLE, SPINES, PACKS, TENSOR, TILES, RINGS, SIDES };
+enum Kind { SQUARES, GENERAL, SINGLE, SPINES, PACKS, TENSOR, TILES, RINGS, SIDES, VECTORS };
 static const char *const KINDS[] = {"squares", "general", "single", "spines", "packs",
-                                    "tensor",  "tiles",   "rings",  "sides"};
+                                    "tensor",  "tiles",   "rings",  "sides",  "vectors"};
 
 static const mmci_group_limits LIMITS = {2, 223 * 1024, true, true, false};
 static const mmci_group_limits HOPPER = {2, 223 * 1024, true, true, true};
@@ -213,6 +215,16 @@ static mmc_status run_sides(const mmci_sides &plan, Setup &s, mmci_error *error)
   return status != MMC_OK ? status : mmci_sides_launch(nullptr, &HOPPER, &sides, error);
 }
 
+static mmc_status run_vectors(const mmci_group_limits &limits, const mmci_vector_chain &plan,
+                              const trial &t, Setup &s, mmci_error *error) {
+  mmci_vector_chain vectors = plan;
+  const mmc_status status = mmci_vector_chain_prepare(t.group.dtype, &vectors, error);
+  mmci_vector_chain_bind(t.group.dtype, &vectors, s.data.data(), s.result);
+  return status != MMC_OK
+             ? status
+             : mmci_vector_chain_launch(nullptr, &limits, t.group.dtype, &vectors, error);
+}
+
 /* Which kernel, and how it was laid out. */
 struct Plan {
   Kind kind;
@@ -224,6 +236,7 @@ struct Plan {
   mmci_tiles tiles;
   mmci_rings rings, any_rings;
   mmci_sides sides;
+  mmci_vector_chain vectors;
 
   /* False when the chain does not suit the kernel. */
   bool make(const trial &t, Kind kind_, const mmci_group_limits &limits_ = LIMITS) {
@@ -237,8 +250,9 @@ struct Plan {
            : kind == TILES   ? mmci_tiles_plan(&t.group, &tiles)
            : kind == RINGS
                ? plan_rings(&HOPPER, t, 4, &rings) && plan_rings(&HOPPER, t, 1, &any_rings)
-           : kind == SIDES ? mmci_sides_plan(&HOPPER, &t.group, &sides)
-                           : mmci_spines_can(&t.group);
+           : kind == SIDES   ? mmci_sides_plan(&HOPPER, &t.group, &sides)
+           : kind == VECTORS ? mmci_vector_chain_plan(&limits, &t.group, &vectors)
+                             : mmci_spines_can(&t.group);
   }
   mmc_status run(const trial &t, Setup &s, mmci_error *error) const {
     return kind == SQUARES   ? run_squares(t, s, error)
@@ -249,6 +263,7 @@ struct Plan {
            : kind == TILES   ? run_tiles(tiles, s, error)
            : kind == RINGS   ? run_rings(rings, any_rings, s, error)
            : kind == SIDES   ? run_sides(sides, s, error)
+           : kind == VECTORS ? run_vectors(limits, vectors, t, s, error)
                              : run_spines(limits, t, s, error);
   }
 };
@@ -611,6 +626,59 @@ static void test_no_sides() {
          "addresses of whole words", t, SIDES);
   s.data[1] = (const char *)s.data[1] + 8;
   expect(!mmci_sides_bind(&plan.sides, s.data.data(), s.result), "other addresses", t, SIDES);
+}
+
+/* Rows and columns, by matrices stored either way: words of every size, lines that take threads of
+ * every team in rounds, or lanes alone and together; more chains than teams, so that slots are used
+ * again. */
+static void test_vectors(mmc_dtype dtype) {
+  static const int64_t MOST[] = {3, 9, 33, 60, 130, 270, 600, 1100};
+  const int kinds = (int)(sizeof MOST / sizeof *MOST);
+  int taken = 0, words[9] = {0}, teams[MMCI_VECTOR_WARPS + 1] = {0};
+  for (int k = 0; k < how_many(48, 160); k++) {
+    const int64_t most = MOST[k % kinds];
+    const bool is_many = most <= 33 && k % 2 == 0; /* which teams of a warp each take */
+    draw_vectors(&t, dtype, most, is_many ? 150 : 2, is_many ? 200 : 20, &random_state);
+    mmci_group_limits limits = HOPPER;
+    limits.multiprocessors = is_many ? 1 : 1 + (int)below(20);
+    if (!plan.make(t, VECTORS, limits)) continue;
+    taken++;
+    words[plan.vectors.word]++;
+    teams[plan.vectors.team]++;
+    try_plan(plan, t);
+  }
+  const int word = 16 / (int)dtype_facts[dtype].size;
+  expect(taken >= 16, "vectors are taken", t, VECTORS);
+  expect(words[1] > 0 && words[word] > 0, "words of one element and of as many as fit", t, VECTORS);
+  expect(teams[1] > 0 && teams[MMCI_VECTOR_WARPS] > 0, "teams of one warp and of all", t, VECTORS);
+}
+
+static void test_no_vectors() {
+  const int64_t sides[] = {20, 30, 40, 50};
+  for (int k = 0; k < 12; k++) {
+    begin_vectors(&t, sides, 3, k == 0 ? 1 : 9, true, MMC_F32, &random_state);
+    if (k == 1) t.forms[1].gathered = true;
+    if (k == 2) t.forms[0].gathered = true;
+    if (k == 3) t.group.c_gathered = true;
+    if (k == 4) t.forms[1].ld++;
+    if (k == 5) t.forms[1].stride = 0;
+    if (k == 6) t.group.precision = MMCI_REPRODUCIBLE;
+    if (k == 7) t.products[0].m = t.products[1].m = 2;
+    if (k == 8) t.products[1].right = 1;
+    if (k == 9) t.forms[0].trans = true, t.forms[0].ld = 2;
+    if (k == 10) t.products[1].left = 0;
+    if (k == 11) t.products[1].n = 100000; /* no slot has room for a line */
+    expect(!plan.make(t, VECTORS, HOPPER), "others have none", t, VECTORS);
+  }
+  begin_vectors(&t, sides, 3, 9, false, MMC_F32, &random_state);
+  expect(plan.make(t, VECTORS, HOPPER), "a column is taken", t, VECTORS);
+  expect(!plan.make(t, VECTORS, LIMITS), "cards before Hopper have none", t, VECTORS);
+  t.group.ldc = 2;
+  expect(!plan.make(t, VECTORS, HOPPER), "a column with gaps is not", t, VECTORS);
+  for (int i = 0; i < 3; i++) t.forms[i].stride = 0;
+  t.group.ldc = 1;
+  t.group.c_stride = 0;
+  expect(plan.make(t, VECTORS, HOPPER), "a plan knows no strides", t, VECTORS);
 }
 
 /* Whole words of every size, where addresses allow them, and all operands in either form. */
@@ -1133,7 +1201,8 @@ int main(int argc, char **argv) {
   test_tiles();
   test_rings();
   for (mmc_dtype dtype : {MMC_F32, MMC_F64, MMC_C64, MMC_C128, MMC_F16, MMC_BF16})
-    test_sides(dtype);
+    test_sides(dtype), test_vectors(dtype);
+  test_no_vectors();
   test_no_sides();
   test_tensor(MMC_F16);
   test_tensor(MMC_BF16);

@@ -18,6 +18,7 @@ enum {
   VARIANT_TILES,
   VARIANT_RINGS,
   VARIANT_SIDES,
+  VARIANT_VECTORS,
   VARIANTS
 };
 
@@ -58,9 +59,10 @@ static void stack_destroy(stack *x, const target *on) {
 }
 
 /* A tool that looks for races would tell of what lanes read beside matrices in rings and by side,
- * whose values reach no result. */
+ * and of what is copied with vectors' matrices, whose values reach no result. */
 static bool is_tried(const target *on, const mmci_group *group) {
-  return !(on->race && (group->variant == VARIANT_RINGS || group->variant == VARIANT_SIDES)) &&
+  return !(on->race && (group->variant == VARIANT_RINGS || group->variant == VARIANT_SIDES ||
+                        group->variant == VARIANT_VECTORS)) &&
          on->ops->group_supports(on->device, group);
 }
 
@@ -340,6 +342,29 @@ static void test_sides(const target *on, mmci_queue *queue, mmc_dtype dtype, uin
                     : is_half || dtype == MMC_F64 ? "chain by strip"
                                                   : "chain by side");
   }
+}
+
+/* Rows and columns by matrices of any size, which chains of vectors take, or any kernel. */
+static void test_vectors(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
+  enum { LEAST_BATCH = 66 }; /* of which half of the multiprocessors have a chain */
+  static const int64_t MOST[] = {4, 17, 40, 64, 100, 200, 330, 700, 2000};
+  const int kinds = sizeof MOST / sizeof *MOST;
+  int taken = 0;
+  for (int k = 0; k < (on->small ? 9 : 180); k++) {
+    const int64_t most = MOST[k % kinds], room = on->small ? 0 : 3000000 / (most * most);
+    draw_vectors(&t, dtype, most, LEAST_BATCH, LEAST_BATCH + room, random);
+    t.group.variant = VARIANT_VECTORS;
+    if (!is_tried(on, &t.group)) continue;
+    taken++;
+    try_group(on, queue, &t);
+    t.group.variant = VARIANT_ANY;
+    if (k % 4 == 0) try_group(on, queue, &t);
+  }
+  printf("%d batches of vectors\n", taken);
+  if (taken == 0) return;
+  const int64_t sides[] = {1, 200, 200, 200};
+  begin_vectors(&t, sides, 3, 3000, true, dtype, random);
+  expect_name(on, "chain of vectors");
 }
 
 /* x^power by squaring, and sums of shared products: results that several products read. */
@@ -869,6 +894,7 @@ static void tests(const target *on) {
     test_sides(on, queue, (mmc_dtype)dtype, &random);
     test_any(on, queue, (mmc_dtype)dtype, &random);
     test_many(on, queue, (mmc_dtype)dtype, &random);
+    test_vectors(on, queue, (mmc_dtype)dtype, &random);
     test_shared(on, queue, (mmc_dtype)dtype, &random);
   }
   for (int dtype = MMC_F32; dtype <= MMC_F64; dtype++) {

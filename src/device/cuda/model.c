@@ -426,6 +426,42 @@ mmci_model_counts mmci_cuda_model_sides_counts(const mmci_group_limits *limits,
                                      : by_side_counts(limits, chain, &size);
 }
 
+/* A matrix of vector_chains.cu takes its chunks, what a thread reads and multiplies of it, and what
+ * threads add up of each other's sums. */
+mmci_model_counts mmci_cuda_model_vectors_counts(const mmci_group_limits *limits,
+                                                 const mmci_group *chain,
+                                                 const mmci_vector_chain *x) {
+  const uint32_t threads = (uint32_t)x->team * WARP;
+  const int teams = MMCI_VECTOR_WARPS / x->team;
+  mmci_model_counts out = {
+      .delay = {1, x->count},
+      .at_once = (double)(mmci_vector_chain_blocks(limits, chain->dtype, x) * teams) *
+                 limits->multiprocessors,
+      .bytes = chain_bytes(chain)};
+  for (int s = 0; s < x->count; s++) {
+    const mmci_vector_step *step = &x->steps[s];
+    const uint32_t words = step->length / x->word;
+    double reads, folds = 0;
+    if (step->along) {
+      const double lanes = mmci_vector_lanes(words, step->lines, threads),
+                   turns = ceil(step->lines / (threads / lanes));
+      reads = turns * ceil(words / lanes);
+      folds = turns * log2(lanes);
+    } else {
+      uint32_t shares;
+      const double rounds = mmci_vector_rounds(words, step->lines, threads, &shares);
+      reads = ceil(step->lines / (double)shares) * rounds;
+      if (shares > 1) folds = shares * ceil(step->length / (double)threads);
+    }
+    out.delay[2] += tiles_of(step->lines, step->each);
+    out.delay[3] += reads;
+    out.delay[4] += reads * x->word;
+    out.delay[5] += folds;
+  }
+  for (int i = 0; i < 6; i++) out.busy[i] = out.delay[i] * x->team;
+  return out;
+}
+
 /* Returns the time of so many chains by the constants of their kernel, which has none where nothing
  * was measured. */
 static double counted_us(const mmci_model_general *f, const mmci_model_counts *c,
@@ -436,6 +472,12 @@ static double counted_us(const mmci_model_general *f, const mmci_model_counts *c
       fmax(dot(c->busy, f->busy, 6) * batch / limits->multiprocessors, c->bytes / f->bytes);
   rest = fmax(rest, (waves - 1) * one * f->more_waves);
   return f->launch + cbrt(one * one * one + rest * rest * rest);
+}
+
+double mmci_cuda_model_vectors_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                  const mmci_group *chain, const mmci_vector_chain *vectors) {
+  const mmci_model_counts c = mmci_cuda_model_vectors_counts(limits, chain, vectors);
+  return counted_us(&model->dtypes[chain->dtype].by_vector, &c, limits, (double)chain->batch);
 }
 
 static int64_t longest_side(const mmci_group *chain) {

@@ -5,6 +5,7 @@
 #define MMCI_CUDA_MODEL_H
 
 #include "device/cuda/group/group.h"
+#include "device/cuda/group/vector_chains.h"
 
 enum {
   MMCI_MODEL_TILES = 4,
@@ -26,13 +27,13 @@ typedef struct mmci_model_products {
   } tiles[MMCI_MODEL_TILES];
 } mmci_model_products;
 
-/* A chain by general.cu, or by packs.cu, tensor.cu, tiles.cu, rings.cu, sides.cu and lanes.cu,
- * whose counts model.c lists. Its delay from the first load to the last store grows with the chain,
- * the product, the row of a thread's tiles, the steps of tall and flat tiles along k, and the load;
- * the time that a multiprocessor is busy grows with the warp, the warp and product, the row, the
- * tall and flat steps of warps, and the load. more_waves is the share of its delay for every
- * further chain on the same threads. error is the share that nine of ten times are off by at most,
- * 0 where that of all groups of the dtype stands for it. */
+/* A chain by general.cu, or by packs.cu, tensor.cu, tiles.cu, rings.cu, sides.cu, lanes.cu and
+ * vector_chains.cu, whose counts model.c lists. Its delay from the first load to the last store
+ * grows with the chain, the product, the row of a thread's tiles, the steps of tall and flat tiles
+ * along k, and the load; the time that a multiprocessor is busy grows with the warp, the warp and
+ * product, the row, the tall and flat steps of warps, and the load. more_waves is the share of its
+ * delay for every further chain on the same threads. error is the share that nine of ten times are
+ * off by at most, 0 where that of all groups of the dtype stands for it. */
 typedef struct mmci_model_general {
   double error;
   double bytes, launch, more_waves;
@@ -62,9 +63,10 @@ typedef struct mmci_model_dtype {
   mmci_model_general rings;                  /* f32 */
   mmci_model_general sides;                  /* groups by sides.cu, f32, f64 and c64 */
   mmci_model_general by_lane;                /* groups by lanes.cu */
-  mmci_model_general by_strip; /* groups by strips.cu and strips_double.cu: all but f32 and c64 */
-  mmci_model_squares squares;  /* f32 */
-  double single[5];            /* f32 and f64: launch, round, step, row, load */
+  mmci_model_general by_strip;  /* groups by strips.cu and strips_double.cu: all but f32 and c64 */
+  mmci_model_general by_vector; /* groups by vector_chains.cu */
+  mmci_model_squares squares;   /* f32 */
+  double single[5];             /* f32 and f64: launch, round, step, row, load */
   /* For f32 and f64: launch, hand-over, product for every 32 of side with whole words where all are
    * squares of 32 or 64, 32 terms, product without whole words, 1000 elements. */
   double spines[7];
@@ -100,6 +102,9 @@ mmci_model_counts mmci_cuda_model_rings_counts(const mmci_group_limits *limits,
                                                const mmci_group *chain, const mmci_rings *rings);
 mmci_model_counts mmci_cuda_model_sides_counts(const mmci_group_limits *limits,
                                                const mmci_group *chain, const mmci_sides *sides);
+mmci_model_counts mmci_cuda_model_vectors_counts(const mmci_group_limits *limits,
+                                                 const mmci_group *chain,
+                                                 const mmci_vector_chain *vectors);
 /* Writes the counts of a chain by single.cu, one for each constant of mmci_model_dtype's single. */
 void mmci_cuda_model_single_counts(const mmci_group *chain, const mmci_single *single,
                                    double counts[5]);
@@ -128,6 +133,8 @@ double mmci_cuda_model_sides_us(const mmci_cuda_model *model, const mmci_group_l
 /* Returns the constants of a kernel of sides.cu or lanes.cu. */
 const mmci_model_general *mmci_cuda_model_sides(const mmci_cuda_model *model,
                                                 const mmci_sides *sides);
+double mmci_cuda_model_vectors_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                  const mmci_group *chain, const mmci_vector_chain *vectors);
 double mmci_cuda_model_single_us(const mmci_cuda_model *model, const mmci_group *chain,
                                  const mmci_single *single);
 double mmci_cuda_model_squares_us(const mmci_cuda_model *model, const mmci_group *chain);

@@ -30,6 +30,9 @@ struct mmci_counted_gate {
         "r"(arrivals)
         : "memory");
   }
+  __device__ __forceinline__ void arrive() {
+    MMCI_ON_HOPPER("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address()) : "memory");
+  }
   /* Arrives, and lets the phase wait for so many bytes. */
   __device__ __forceinline__ void expect(unsigned bytes) {
     MMCI_ON_HOPPER("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()),

@@ -10,8 +10,9 @@
  *        registers (tiles.c, tiles.cu)
  * rings  takes f32 without gaps, any tree of matrices to 64 x 64 in large batches, on Hopper
  *        (rings.c, rings.cu)
- * single takes chains of a few factors, f32 or f64, no more than multiprocessors (single.c,
- *          single.cu)
+ * vectors takes batches of chains of any dtype whose running product is a vector, by matrices of
+ * any size without gaps, on Hopper (vector_chains.h, vector_chains.c, vector_chains.cu) single
+ * takes chains of a few factors, f32 or f64, no more than multiprocessors (single.c, single.cu)
  * squares takes f32 squares of a few sizes from left to right, for large batches (squares.cu)
  * sides  takes squares of sides that kernels were compiled for, without gaps, from left to right,
  *        in batches, on Hopper: f32, f64 and c64 by sides.cu, f64 and c128 by strips_double.cu, f16

@@ -1,7 +1,7 @@
 /* h100.h: constants of model.h for the H100, in microseconds, fitted to 4998 chains on one machine
  * (CUDA 13.0, cuBLAS 13.1). Those of general.cu, packs.cu, tensor.cu, tiles.cu, rings.cu, sides.cu,
- * lanes.cu, the kernels by strip and squares.cu are the H200's, whose multiprocessors are the same,
- * by this memory's bandwidth. */
+ * lanes.cu, the kernels by strip, squares.cu and vector_chains.cu are the H200's, whose
+ * multiprocessors are the same, by this memory's bandwidth. */
 #ifndef MMCI_CUDA_KIND_H100_H
 #define MMCI_CUDA_KIND_H100_H
 
@@ -56,6 +56,15 @@ static const mmci_cuda_model
                                              {0.2849, 0.2499, 0.0123, 0.002945, 0.0002918, 0.009301},
                                          .busy = {0.05665, 0.007091, 0.00387, 0, 0.0001623, 0.0006018}},
 
+                                 .by_vector =
+                                     {
+                                         .error = 0.3,
+                                         .bytes = 2.836e+06,
+                                         .launch = 1,
+                                         .more_waves = 1.414,
+                                         .delay =
+                                             {0.09395, 0.6899, 0.417, 0.01169, 0.003597, 0.01396},
+                                         .busy = {0.01818, 0.03044, 0.02446, 0.001402, 0.0002436, 0.0005009}},
                                  .flops = 5.0e7,
                                  .vector = {.bytes = 2.5e+06,
                                             .launch = 1.9,
@@ -119,6 +128,16 @@ static const mmci_cuda_model
                                            .busy = {0.005048, 0.0238, 0.0104, 1.954e-07, 0.0005982,
                                                     0.007303}},
 
+                                 .by_vector =
+                                     {
+                                         .error = 0.3,
+                                         .bytes = 2.917e+06,
+                                         .launch = 1,
+                                         .more_waves = 1.409,
+                                         .delay =
+                                             {5.361e-05, 0.7202, 0.3623, 0.006137,
+                                              0.01663, 0.02311},
+                                         .busy = {0.03009, 0.02718, 0.01478, 0.0009411, 0.00118, 0.0007911}},
                                  .flops = 5.5e7,
                                  .vector = {.bytes = 2.62e+06,
                                             .launch = 1.9,
@@ -166,6 +185,16 @@ static const mmci_cuda_model
                                            .busy = {0.02928, 0.0394, 0.002528, 0.0009979, 0.0004001,
                                                     0.006915}},
 
+                                 .by_vector =
+                                     {
+                                         .error = 0.3,
+                                         .bytes = 2.85e+06,
+                                         .launch = 1,
+                                         .more_waves = 1.313,
+                                         .delay =
+                                             {0.001524, 0.6507, 0.6163, 0.004088, 0.01117, 0.018},
+                                         .busy = {0.0238, 0.02485, 0.02761, 3.475e-06, 0.002413,
+                                                  0.001259}},
                                  .flops = 4.8e7,
                                  .vector = {.bytes = 2.833e+06,
                                             .launch = 1.9,
@@ -182,8 +211,8 @@ static const mmci_cuda_model
                                            .bytes = 2.754e+06,
                                            .launch = 1,
                                            .more_waves = 0.7,
-                                           .delay = {0.1735, 0.2755, 0.03573, 0.002293, 0.0003646,
-                                                     0},
+                                           .delay =
+                                               {0.1735, 0.2755, 0.03573, 0.002293, 0.0003646, 0},
                                            .busy = {0.1691, 0, 0, 0.0001501, 0.0001832, 0}},
                                  .general =
                                      {.bytes = 2.754e+06,
@@ -220,6 +249,16 @@ static const mmci_cuda_model
                                            .busy = {0.02201, 0.02928, 1e-08, 0.001765, 0.0002717,
                                                     0.01546}},
 
+                                 .by_vector =
+                                     {
+                                         .error = 0.3,
+                                         .bytes = 2.876e+06,
+                                         .launch = 1,
+                                         .more_waves = 0.9568,
+                                         .delay =
+                                             {0.1649, 0.8722, 0.3235, 0.008895, 0.04869, 0.02548},
+                                         .busy = {0.01519, 0.01846, 0.03955, 0.0004979, 0.003298,
+                                                  0.0008389}},
                                  .flops = 5.5e7,
                                  .vector = {.bytes = 2.911e+06,
                                             .launch = 1.9,
@@ -275,6 +314,16 @@ static const mmci_cuda_model
                                          .busy = {0.01839, 0.03601, 0.004318, 0.006558, 0.002578,
                                                   0.01118}},
 
+                                 .by_vector =
+                                     {
+                                         .error = 0.3,
+                                         .bytes = 2.441e+06,
+                                         .launch = 1,
+                                         .more_waves = 1.505,
+                                         .delay =
+                                             {0.2353, 0.7202, 0.2724, 0.02052, 0.002521, 0.01613},
+                                         .busy = {0.002,
+                                                  0.01839, 0.03573, 0.0009786, 0.0009863, 0.001501}},
                                  .flops = 7.0e8,
                                  .vector = {.bytes = 2.5e+06,
                                             .launch = 1.9,
@@ -337,6 +386,17 @@ static const mmci_cuda_model
                                       .busy = {4.103e-05,
                                                0.0349, 0.006381, 0.007431, 0.003796, 8.574e-06}},
 
+                                 .by_vector =
+                                     {
+                                         .error = 0.3,
+                                         .bytes = 3.303e+06,
+                                         .launch = 1,
+                                         .more_waves = 1.621,
+                                         .delay =
+                                             {0.1997, 0.6456, 0.2756, 0.01299, 0.01217, 0.01256},
+                                         .busy = {4.008e-05,
+                                                  0.04412, 5.911e-06, 0.0008113, 0.001391,
+                                                  0.00192}},
                                  .flops = 7.0e8,
                                  .vector = {.bytes = 2.5e+06,
                                             .launch = 1.907,
