@@ -1,8 +1,10 @@
-/* fake_blas.c: cblas_?gemm and cublas?gemm by plain loops, which count their calls, for programs
- * that libmmchain-blas.so is preloaded into. */
+/* fake_blas.c: a CBLAS, as far as mmchain calls one, and cublas?gemm by plain loops, which count
+ * their calls, for programs that libmmchain-blas.so is preloaded into or that are linked with
+ * mmchain too. Ops that only OpenBLAS knows end the process, as they do in the reference CBLAS. */
 #include <complex.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #pragma GCC visibility push(default)
 
@@ -41,6 +43,7 @@ LOOPS(loops_z, double complex, conj)
   void name(int order, int ta, int tb, int m, int n, int k, scalar alpha, const void *a, int lda, \
             const void *b, int ldb, scalar beta, void *c, int ldc) {                              \
     int r = order == 101, xa = ta != 111, xb = tb != 111;                                         \
+    if (ta > 113 || tb > 113) exit(1);                                                            \
     loops(m, n, k, value(alpha, type), a, ROWS(r, xa, lda), COLS(r, xa, lda), ta == 113, b,       \
           ROWS(r, xb, ldb), COLS(r, xb, ldb), tb == 113, value(beta, type), c, ROWS(r, 0, ldc),   \
           COLS(r, 0, ldc));                                                                       \
@@ -51,6 +54,31 @@ CBLAS(cblas_sgemm, loops_s, float, float, BY_VALUE)
 CBLAS(cblas_dgemm, loops_d, double, double, BY_VALUE)
 CBLAS(cblas_cgemm, loops_c, float complex, const void *, BY_ADDRESS)
 CBLAS(cblas_zgemm, loops_z, double complex, const void *, BY_ADDRESS)
+
+#define GEMV(name, loops, type, scalar, value)                                                    \
+  void name(int order, int ta, int m, int n, scalar alpha, const void *a, int lda, const void *x, \
+            int incx, scalar beta, void *y, int incy);                                            \
+  void name(int order, int ta, int m, int n, scalar alpha, const void *a, int lda, const void *x, \
+            int incx, scalar beta, void *y, int incy) {                                           \
+    int r = order == 101, xa = ta != 111;                                                         \
+    if (ta > 113) exit(1);                                                                        \
+    loops(xa ? n : m, 1, xa ? m : n, value(alpha, type), a, ROWS(r, xa, lda), COLS(r, xa, lda),   \
+          ta == 113, x, incx, 0, 0, value(beta, type), y, incy, 0);                               \
+  }
+GEMV(cblas_sgemv, loops_s, float, float, BY_VALUE)
+GEMV(cblas_dgemv, loops_d, double, double, BY_VALUE)
+GEMV(cblas_cgemv, loops_c, float complex, const void *, BY_ADDRESS)
+GEMV(cblas_zgemv, loops_z, double complex, const void *, BY_ADDRESS)
+
+#define DOT(name, loops, type)                                         \
+  type name(int n, const type *x, int incx, const type *y, int incy);  \
+  type name(int n, const type *x, int incx, const type *y, int incy) { \
+    type sum;                                                          \
+    loops(1, 1, n, 1, x, 0, incx, 0, y, incy, 0, 0, 0, &sum, 0, 0);    \
+    return sum;                                                        \
+  }
+DOT(cblas_sdot, loops_s, float)
+DOT(cblas_ddot, loops_d, double)
 
 #define CUBLAS(name, loops, type)                                                               \
   int name(void *handle, int ta, int tb, int m, int n, int k, const void *alpha, const void *a, \

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# test_wrapper.sh MMCHAIN WRAPPER GEMM: programs that know nothing of mmchain, with libmmchain-blas.so preloaded.
-# Exits 77 without the wisdom store or a CBLAS.
+# test_wrapper.sh MMCHAIN WRAPPER GEMM FAKE_BLAS: programs that know nothing of mmchain, with libmmchain-blas.so
+# preloaded; GEMM is linked with FAKE_BLAS. Exits 77 without the wisdom store or a CBLAS.
 set -eu
-mmchain=$1 wrapper=$2 gemm=$3
+mmchain=$1 wrapper=$2 gemm=$3 fake_blas=$4
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 export LC_ALL=C MMCHAIN_WISDOM=$root/none.db MMCHAIN_BLAS_GPU=blas
@@ -26,10 +26,12 @@ echo "a call without wisdom: $bare ns, wrapped $wrapped ns"
 "$mmchain" info | grep -A20 '^devices' | grep -q '^  blas *here' || { echo "no CBLAS"; exit 77; }
 export MMCHAIN_WISDOM=$root/wisdom.db
 echo '5 5 5' >"$root/set"
-"$mmchain" tune --set "$root/set" --on blas --budget 0.2 >/dev/null 2>"$root/said" || true
+# Wisdom of the BLAS that NumPy has, and of the one that the program is linked with.
+for blas in own "$fake_blas"; do
+  MMCHAIN_BLAS=$blas "$mmchain" tune --set "$root/set" --on blas --budget 0.2 >/dev/null 2>"$root/said" || true
+done
 "$mmchain" wisdom export -o "$root/own" || { cat "$root/said"; exit 77; }
-fingerprint=$(grep '^fingerprint "blas"' "$root/own" | head -1)
-[ -n "$fingerprint" ] || fail "no fingerprint: $(cat "$root/said")"
+grep '^fingerprint "blas".*"f64"' "$root/own" >"$root/fingerprints" || fail "no fingerprint: $(cat "$root/said")"
 products() { # products M K N RECIPE: for every op
   for a in N T H; do for b in N T H; do
     echo "product $1 $2 $3 $a $b time \"$4\" 1e-05 0.01 2e-05 2 1.9 2.1 \"measured\" 2000000000"
@@ -37,10 +39,10 @@ products() { # products M K N RECIPE: for every op
 }
 {
   echo "mmchain wisdom 1"
-  for dtype in c128 c64 f32 f64; do
+  while read -r fingerprint; do for dtype in c128 c64 f32 f64; do
     echo "${fingerprint/\"f64\"/\"$dtype\"}"
     { products 40 32 48 'm:8,32(k:16,16)'; products 48 32 40 'n:24,16(m:16,32(k:20,12))'; } | LC_ALL=C sort
-  done
+  done; done <"$root/fingerprints"
 } >"$root/made"
 echo "end $(grep -c '^product' "$root/made")" >>"$root/made"
 "$mmchain" wisdom import "$root/made" >/dev/null || fail "import"

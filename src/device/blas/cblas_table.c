@@ -32,21 +32,30 @@ typedef int linked_int;
     give prefix##name arguments;                                \
   }
 #define TAKE_LINKED(prefix, name, type, give, parameters, arguments) .name = linked_##name,
+#define SET_LINKED(prefix, name, type, give, parameters, arguments) mmci_blas.name = linked_##name;
 MMCI_CBLAS_FUNCTIONS(LINKED, int64_t, linked_int)
 #ifdef MMCI_OPENBLAS
 MMCI_OPENBLAS_FUNCTIONS(LINKED)
 #endif
 
-/* Finds the file that the linker took. A reference BLAS has LAPACK beside it. */
-static mmci_cblas_origin origin_of_linked(void) {
-  mmci_cblas_origin origin = {.prefix = "", .suffix = "", .is_wide = sizeof(linked_int) == 8};
-  void (*function)(void) = (void (*)(void))cblas_dgemm;
+/* Opens the file that the linker took CBLAS from, NULL where the program holds it; false where this
+ * library does. libmmchain-blas.so stands before gemm() alone, so gemv() is asked for. */
+static bool open_linked(void **library) {
+  void (*function)(void) = (void (*)(void))cblas_dgemv;
   void *address;
   Dl_info file, own;
   memcpy(&address, &function, sizeof address);
-  if (dladdr(address, &file) == 0 || dladdr(&taken, &own) == 0) return origin;
-  if (file.dli_fbase == own.dli_fbase) return origin;
-  origin.library = dlopen(file.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  *library = NULL;
+  if (dladdr(address, &file) == 0 || dladdr(&taken, &own) == 0) return false;
+  if (file.dli_fbase == own.dli_fbase) return false;
+  *library = dlopen(file.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  return true;
+}
+
+/* A reference BLAS has LAPACK beside it. */
+static mmci_cblas_origin origin_of_linked(void) {
+  mmci_cblas_origin origin = {.prefix = "", .suffix = "", .is_wide = sizeof(linked_int) == 8};
+  open_linked(&origin.library);
   if (origin.library != NULL && dlsym(origin.library, "dpotrf_") == NULL && !origin.is_wide) {
     void *lapack = dlopen("liblapack.so.3", RTLD_NOW | RTLD_LOCAL);
     if (lapack != NULL) origin.library = lapack;
@@ -55,13 +64,16 @@ static mmci_cblas_origin origin_of_linked(void) {
 }
 
 static bool take_linked(void) {
-  mmci_blas = (mmci_cblas){
-      MMCI_CBLAS_FUNCTIONS(TAKE_LINKED, , )
+  mmci_blas = (mmci_cblas){MMCI_CBLAS_FUNCTIONS(TAKE_LINKED, , )};
 #ifdef MMCI_OPENBLAS
-          MMCI_OPENBLAS_FUNCTIONS(TAKE_LINKED)
-              .is_openblas = true,
+  /* A program that is linked with another CBLAS has the names of CBLAS from that one. */
+  void *library;
+  if (!open_linked(&library) ||
+      (library != NULL && dlsym(library, "openblas_get_config") != NULL)) {
+    MMCI_OPENBLAS_FUNCTIONS(SET_LINKED)
+    mmci_blas.is_openblas = true;
+  }
 #endif
-  };
   return true;
 }
 #else
