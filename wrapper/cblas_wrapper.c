@@ -6,7 +6,7 @@
 
 #include "choice.h"
 
-enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112, CONJ_TRANS = 113 };
+enum { ROW_MAJOR = 101, COL_MAJOR = 102, NO_TRANS = 111, TRANS = 112, CONJ_TRANS = 113 };
 
 /* One call, in row-major terms: a column-major product is the transposed one of the transposed
  * operands. Sizes of elements are in bytes. */
@@ -32,6 +32,14 @@ static mmc_matrix stored(const void *data, int64_t rows, int64_t cols, int64_t l
                       .ld = ld,
                       .layout = MMC_ROW_MAJOR,
                       .location = MMC_HOST};
+}
+
+/* Says whether rows are as long as BLAS wants them. A call that it refuses is passed on whole,
+ * since it might take the pieces. */
+static bool has_room(const product *p) {
+  const mmcw_call *x = &p->call;
+  return p->lda >= (x->op_a == MMC_OP_N ? x->k : x->m) &&
+         p->ldb >= (x->op_b == MMC_OP_N ? x->n : x->k) && p->ldc >= x->n;
 }
 
 /* Computes the product by mmchain's own kernels. */
@@ -101,8 +109,9 @@ static const double one_f64[2] = {1, 0};
         .ldc = ldc,                                                                             \
         .element = bytes};                                                                      \
     const mmcw_choice *choice = NULL;                                                           \
-    if (op_of(rows ? trans_a : trans_b, complex_too, &p.call.op_a) &&                           \
-        op_of(rows ? trans_b : trans_a, complex_too, &p.call.op_b))                             \
+    if ((rows || order == COL_MAJOR) &&                                                         \
+        op_of(rows ? trans_a : trans_b, complex_too, &p.call.op_a) &&                           \
+        op_of(rows ? trans_b : trans_a, complex_too, &p.call.op_b) && has_room(&p))             \
       choice = mmcw_choose(&p.call, __builtin_return_address(0), true);                         \
     bool done = choice != NULL && choice->run != NULL && IS_ONE_##how(alpha, real) &&           \
                 IS_ZERO_##how(beta, real) && run_choice(choice, &p);                            \

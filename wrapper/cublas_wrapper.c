@@ -64,8 +64,11 @@ static const double one_f64[2] = {1, 0};
 /* Column-major A (m x k) B (k x n) is the row-major product of B' (n x k) and A' (k x m): its rows
  * are the columns here. */
 static const mmcw_choice *choose(void *handle, mmc_dtype dtype, int trans_a, int trans_b, int64_t m,
-                                 int64_t n, int64_t k, bool complex_too, const void *caller) {
+                                 int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
+                                 bool complex_too, const void *caller) {
   if (mmcw_is_off()) return NULL;
+  /* A call that cuBLAS refuses is passed on whole, since it might take the pieces. */
+  if (lda < (trans_a == OP_N ? m : k) || ldb < (trans_b == OP_N ? k : n) || ldc < m) return NULL;
   mmcw_call call = {.dtype = dtype, .m = n, .k = k, .n = m, .device = current_device()};
   if (!op_of(trans_b, complex_too, &call.op_a) || !op_of(trans_a, complex_too, &call.op_b))
     return NULL;
@@ -104,8 +107,8 @@ static const char *corner(const void *x, int64_t row, int64_t col, int64_t ld, i
       memcpy(&call, &found, sizeof call);                                                         \
       next = call;                                                                                \
     }                                                                                             \
-    const mmcw_choice *choice = choose(handle, dtype, trans_a, trans_b, m, n, k, complex_too,     \
-                                       __builtin_return_address(0));                              \
+    const mmcw_choice *choice = choose(handle, dtype, trans_a, trans_b, m, n, k, lda, ldb, ldc,   \
+                                       complex_too, __builtin_return_address(0));                 \
     if (choice == NULL)                                                                           \
       return call(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);        \
     int status = 0;                                                                               \

@@ -155,6 +155,24 @@ static int check_all(const long expected[3]) {
   return wrong;
 }
 
+/* A call that BLAS refuses goes to it as it is: an order that there is not, rows that are too
+ * short. */
+static int check_refused(void) {
+  static double a[SIDE * SIDE], b[SIDE * SIDE], c[SIDE * SIDE];
+  const double one = 1, zero = 0;
+  long calls = atomic_load(&fake_calls);
+  cblas_dgemm(100, 111, 111, M, N, K, 1, a, SIDE, b, SIDE, 0, c, SIDE);
+  cblas_dgemm(101, 111, 111, M, N, K, 1, a, K - 1, b, N, 0, c, N);
+  cblas_dgemm(101, 111, 111, M, N, K, 1, a, K, b, N - 1, 0, c, N);
+  cblas_dgemm(102, 111, 111, M, N, K, 1, a, M, b, K, 0, c, M - 1);
+  cublasDgemm_v2(NULL, 0, 0, M, N, K, &one, a, M - 1, b, K, &zero, c, M);
+  cublasDgemm_v2(NULL, 0, 1, M, N, K, &one, a, M, b, N - 1, &zero, c, M);
+  cublasDgemm_v2(NULL, 0, 0, M, N, K, &one, a, M, b, K, &zero, c, M - 1);
+  calls = atomic_load(&fake_calls) - calls;
+  if (calls != 7) fprintf(stderr, "gemm: %ld calls below for 7 that BLAS refuses\n", calls);
+  return calls != 7;
+}
+
 static void *work(void *user) {
   int *wrong = user;
   for (int round = 0; round < 50; round++)
@@ -243,7 +261,7 @@ int main(int argc, char **argv) {
     const int op[2] = {0, 0};
     void *capturing = (void *)1, *on_device = (void *)2;
     int wrong = check(1, 1, 0, op, 1, 0, 1, capturing) + check_all(expected);
-    wrong += check(1, 1, 0, op, 1, 0, 1, on_device);
+    wrong += check(1, 1, 0, op, 1, 0, 1, on_device) + check_refused();
     return wrong > 0;
   }
   if (argc == 2 && strcmp(argv[1], "threads") == 0) return run_threads() > 0;
