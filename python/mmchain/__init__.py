@@ -174,7 +174,7 @@ def multi_dot(
     Arrays are read where they lie, C-ordered, Fortran-ordered or with a stride between rows or
     columns; others are copied. A plan is made once for each list of shapes and remembered. Arrays
     of other dtypes than float16, bfloat16, float32, float64, complex64, complex128, integers and
-    bool, JAX's integers on a GPU, subclasses and arrays without memory (tracers) are multiplied by their own library, in the planned order.
+    bool, JAX's integers on a GPU, subclasses but `numpy.memmap` and arrays without memory (tracers) are multiplied by their own library, in the planned order.
 
     Parameters
     ----------

@@ -108,6 +108,11 @@ def multiply_otherwise(
     return result, exponents if chain.stack else int(exponents)
 
 
+def _as_given(array: Any) -> np.ndarray:
+    """The array as NumPy's functions would take it; one of a file is an array like any other."""
+    return np.asarray(array) if type(array) is np.memmap else np.asanyarray(array)
+
+
 def _is_direct(arrays: List[Any], dtype: np.dtype) -> bool:
     """Whether mmchain multiplies them, and not NumPy: no subclass, no mixed integers."""
     direct = dtype.char in _direct or dtype.kind in "biu" or _is_bf16(dtype)
@@ -140,6 +145,7 @@ def _by_mmchain(
 
 
 def chain_of(arrays: List[Any]) -> Any:
+    arrays = _shapes.once(_as_given, arrays)
     if not all(type(array) is np.ndarray for array in arrays):
         return NotImplemented
     dtype = np.result_type(*arrays)
@@ -151,6 +157,8 @@ def chain_of(arrays: List[Any]) -> Any:
 def _store(result: Any, chain: _shapes.Chain, count: int, dtype: np.dtype, out: Any) -> Any:
     """Puts the result into out, if NumPy takes it; returns what NumPy returns."""
     row, column = chain.row, chain.column
+    if isinstance(out, np.ndarray) and out.dtype == dtype:
+        dtype = out.dtype  # NumPy's dot tells two integers of one size apart by their names in C
     if count > 2 and not chain.stack and getattr(out, "ndim", 0) == 2:
         row = column = True  # NumPy makes vectors matrices first, and out must be one as well
     lead = chain.stack + (chain.dims[0],) * row
@@ -175,7 +183,7 @@ def multiply(
     if plan is None and any(map(_dispatches, arrays)):
         _shapes.expect_own(precision)
         return theirs(arrays, out=out)
-    arrays = [np.asanyarray(array) for array in arrays]
+    arrays = _shapes.once(_as_given, arrays)
     if len(arrays) == 2 and plan is None and 0 in (arrays[0].ndim, arrays[1].ndim):
         return np.dot(arrays[0], arrays[1], out=out)  # a scalar scales
     chain = _shapes.check([array.shape for array in arrays], 2 if plan is None else 1)
@@ -218,7 +226,7 @@ def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
     if not _is_direct(given, dtype):
         raise TypeError(f"{what.name}: expected arrays of numbers, got {dtype}")
     bf16 = _is_bf16(dtype)
-    if out is not None and (type(out) is not np.ndarray or out.dtype != dtype):
+    if out is not None and (type(out) not in (np.ndarray, np.memmap) or out.dtype != dtype):
         raise TypeError(f"out: expected a NumPy array of {dtype}, got {_kind_of(out)}")
     if out is not None and not out.flags.writeable:
         raise ValueError("out: expected an array that can be written, got a read-only one")
@@ -233,7 +241,7 @@ def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
     result = np.empty(shapes.out, dtype) if out is None else out
     exponents = np.zeros(shapes.out[:-2], np.int64) if what.scaled else None
     answer = result if exponents is None else (result, exponents)
-    written = result.view(np.uint16) if bf16 else result
+    written = np.asarray(result).view(np.uint16) if bf16 else np.asarray(result)
     flags = (what.recurrence, what.reverse, what.exclusive, what.device, None, bf16, what.semiring, exponents)
     factors, initial, addend = inputs
     if _mmchain.scan(factors, initial, addend, written, *flags) is not NotImplemented:

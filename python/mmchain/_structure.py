@@ -429,8 +429,9 @@ class _Chain:
         return _key(array)
 
     def _place(self, array: Any, number: int) -> Tuple[Any, ...]:
-        """Where a factor lies. Arrays of which a plan does not say that they are the same are not."""
-        return (*self._key(array), None if self._planned is None else self._planned[number])
+        """Where a factor lies, and as what: the real part of an array begins where it does. Arrays of which a plan
+        does not say that they are the same are not."""
+        return (*self._key(array), array.dtype, None if self._planned is None else self._planned[number])
 
     def _readable(self, array: Any) -> Any:
         array = array.astype(np.dtype(self.dtype.char), copy=False)
@@ -640,20 +641,25 @@ def execute(plan: Plan, items: Sequence[Any], out: Any) -> Any:
     if any(_is_torch(array) or _is_cupy(array) for array in arrays_of(items)):
         raise TypeError("arrays: expected NumPy arrays where a plan's factors have structure")
     items, finish = _of_host(splice(items), out)
-    chain = _Chain(items, plan.chain)
-    said = _plan(chain.text, *plan._arguments[1:4]).chain
-    if said != plan.chain:
-        raise ValueError(f"arrays: expected factors as in {plan.chain}, got {said}")
-    return finish(_run(plan, chain, out))
+    # The second is for a plan that does not say which factors are the same, as nothing follows from it.
+    for planned in (plan.chain, None):
+        chain = _Chain(items, planned)
+        said = _plan(chain.text, *plan._arguments[1:4]).chain
+        if said == plan.chain:
+            return finish(_run(plan, chain, out))
+    raise ValueError(f"arrays: expected factors as in {plan.chain}, got {said}")
 
 
 def _run(plan: Plan, chain: _Chain, out: Any) -> Any:
     result = _executed(plan, chain.arrays, out)
+    if result is None and isinstance(out, np.ndarray) and out.flags.carray:  # it may overlap a factor
+        result = _executed(plan, chain.arrays, np.empty(out.shape, out.dtype))
+        if result is not None:
+            np.copyto(out, result)
+            return out
     if result is None and out is not None:
         ends = chain.arrays[0].shape[:-1] + chain.arrays[-1].shape[1:]
-        raise ValueError(
-            f"out: expected a C-contiguous array of {chain.dtype} of shape {ends}, apart from the factors"
-        )
+        raise ValueError(f"out: expected a C-contiguous array of {chain.dtype} of shape {ends}")
     if result is None:
         raise ValueError(f"arrays: {chain.text} cannot be multiplied where they are")
     return result

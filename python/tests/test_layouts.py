@@ -79,6 +79,28 @@ def test_a_byte_order_that_is_said_changes_nothing(rng):
         np.testing.assert_array_equal(call(said, stack), call(plain, np.stack([plain] * 4)))
 
 
+def test_arrays_of_files(rng, tmp_path):
+    """They are arrays like any other, for every dtype and option, and may be written to."""
+    for dtype in ("i8", "f2", "f8", "c16"):
+        a = (rng.random((5, 5)) * 9).astype(dtype)
+        np.save(tmp_path / "a.npy", a)
+        read = np.load(tmp_path / "a.npy", mmap_mode="r")
+        wanted = mmchain.multi_dot([a, a, a])
+        for result in (mmchain.multi_dot([read] * 3), mmchain.plan([read] * 3).execute([read] * 3)):
+            assert type(result) is np.ndarray
+            np.testing.assert_array_equal(result, wanted)
+        mmchain.multi_dot([read, read], precision="reproducible")
+        out = np.lib.format.open_memmap(tmp_path / "r.npy", "w+", a.dtype, (3, 5, 5))
+        assert mmchain.multi_dot([read, read], out=out[0]).base is not None
+        np.testing.assert_array_equal(out[0], mmchain.multi_dot([a, a]))
+        stack = np.stack([a, a, a])
+        assert mmchain.scan(stack, out=out) is out
+        np.testing.assert_array_equal(out, mmchain.scan(stack))
+        if dtype in ("f8", "c16"):
+            assert mmchain.multi_dot([mmchain.permutation(range(5)), read], out=out[1]) is not None
+            np.testing.assert_array_equal(out[1], a)
+
+
 def test_strided_vectors_are_not_copied(rng):
     u, b, v = rng.random(12)[::3], rng.random((4, 5)), rng.random((5, 7))[:, 2]
     assert is_direct([u, b, v])

@@ -181,6 +181,13 @@ def test_dtypes_that_are_the_same_under_other_names():
         result = mmchain.multi_dot([a, a.T, a])
         assert result.dtype == expected.dtype
         np.testing.assert_array_equal(result, expected)
+    for one, other in [("l", "q"), ("q", "l"), ("L", "Q")]:
+        a = np.ones((8, 8), one)
+        if a.dtype == np.dtype(other):
+            for factor in (a, a[::2, ::2], a.astype(a.dtype.newbyteorder())):
+                out = np.empty(factor.shape, other)
+                assert mmchain.multi_dot([factor, factor], out=out) is out
+                np.testing.assert_array_equal(out, len(factor))
 
 
 # ---- out -------------------------------------------------------------------------------------

@@ -92,6 +92,35 @@ def test_an_array_beside_itself_transposed():
     np.testing.assert_allclose(out, a @ a.T, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_out_may_be_a_factor(place):
+    """As of arrays of which nothing is said; those are here, one beside itself transposed, and large enough."""
+    for make in (lambda a, b: [a, a.T, b], lambda a, b: [mmchain.lower(np.tril(a)), a, b]):
+        a, b = matrix(250, 250), matrix(250, 250)
+        factors = make(a, b)
+        wanted = np.linalg.multi_dot([value(f) if isinstance(f, mmchain.Factor) else f for f in factors])
+        out = [a, b, matrix(250, 250)][place]
+        assert mmchain.multi_dot(factors, out=out) is out
+        np.testing.assert_allclose(out, wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_parts_of_complex_arrays_are_no_factors_that_repeat():
+    """The real part begins where its array does, with the same strides."""
+    a = matrix(6, 6, "complex128")
+    a += a.conj().T
+    b = np.diag([-1, 2, -3])
+    for factors in (
+        [mmchain.hermitian(a), a.real],
+        [mmchain.symmetric(a.real), a, a.imag],
+        [a.real.T, mmchain.inv(mmchain.hermitian(a)), a],
+        [mmchain.diagonal(b), b.view(np.uint64)],
+    ):
+        wanted = np.linalg.multi_dot([value(f) if isinstance(f, mmchain.Factor) else f for f in factors])
+        for _ in range(2):
+            np.testing.assert_allclose(mmchain.multi_dot(factors), wanted, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(mmchain.plan(factors).execute(factors), wanted, rtol=1e-9, atol=1e-9)
+
+
 def test_an_inverse_alone():
     for kind in KINDS:
         f = claimed(kind, 20, "float64")
@@ -350,6 +379,10 @@ def test_plans_of_low_rank(rng):
     u, v, x = rng.random((5, 2)), rng.random((2, 5)), rng.random(5)
     factors = [mmchain.low_rank(u, v), x]
     np.testing.assert_allclose(mmchain.plan(factors).execute(factors), u @ v @ x)
+    a, b = rng.random((2, 4, 5))
+    plan = mmchain.plan([a, mmchain.low_rank(u, v), a.T])
+    for x in (a, b):
+        np.testing.assert_allclose(plan.execute([x, mmchain.low_rank(u, v), x.T]), x @ u @ v @ x.T)
 
 
 @pytest.mark.parametrize("places", ["00", "000", "0100", "001100", "0010", "010011"])
