@@ -87,16 +87,19 @@ static const double one_f64[2] = {1, 0};
       SCALAR_##how(real) alpha, const POINTER_##how(real) a, integer lda,                       \
       const POINTER_##how(real) b, integer ldb, SCALAR_##how(real) beta, POINTER_##how(real) c, \
       integer ldc) {                                                                            \
-    static _Atomic(fn_##name) next;                                                             \
-    fn_##name call = next;                                                                      \
+    /* For the program, and for mmchain, whose BLAS may be another. */                          \
+    static _Atomic(fn_##name) next[2];                                                          \
+    const void *caller = __builtin_return_address(0);                                           \
+    const bool is_own = mmcw_is_own(caller);                                                    \
+    fn_##name call = next[is_own];                                                              \
     if (call == NULL) {                                                                         \
       void (*own)(void) = (void (*)(void))name;                                                 \
       void *address, *found;                                                                    \
       memcpy(&address, &own, sizeof address);                                                   \
-      found = mmcw_next(#name, address);                                                        \
+      found = mmcw_next(#name, address, caller);                                                \
       if (found == NULL) abort(); /* nothing can be computed, and nobody can be told */         \
       memcpy(&call, &found, sizeof call);                                                       \
-      next = call;                                                                              \
+      next[is_own] = call;                                                                      \
     }                                                                                           \
     bool rows = order == ROW_MAJOR;                                                             \
     product p = {                                                                               \
@@ -109,10 +112,10 @@ static const double one_f64[2] = {1, 0};
         .ldc = ldc,                                                                             \
         .element = bytes};                                                                      \
     const mmcw_choice *choice = NULL;                                                           \
-    if ((rows || order == COL_MAJOR) &&                                                         \
+    if (!is_own && (rows || order == COL_MAJOR) &&                                              \
         op_of(rows ? trans_a : trans_b, complex_too, &p.call.op_a) &&                           \
         op_of(rows ? trans_b : trans_a, complex_too, &p.call.op_b) && has_room(&p))             \
-      choice = mmcw_choose(&p.call, __builtin_return_address(0), true);                         \
+      choice = mmcw_choose(&p.call, true);                                                      \
     bool done = choice != NULL && choice->run != NULL && IS_ONE_##how(alpha, real) &&           \
                 IS_ZERO_##how(beta, real) && run_choice(choice, &p);                            \
     if (choice == NULL || (choice->count == 0 && !done)) {                                      \

@@ -16,6 +16,21 @@
 
 enum { SLOTS = 8192, PROBES = 8, RANGES = 8, UNKNOWN = 0, OFF = 1, ON = 2 };
 
+/* mmchain's functions. They are loaded and not linked, since the names of what is linked with a
+ * library that is preloaded come before those of what the program loads: PyTorch's products would
+ * be by our OpenBLAS. */
+#define MMCHAIN_FUNCTIONS(X) \
+  X(context_create)          \
+  X(wisdom_describe)         \
+  X(chain_create)            \
+  X(chain_destroy)           \
+  X(plan_create)             \
+  X(plan_step_time)          \
+  X(run_create)              \
+  X(execute)
+#define FIELD(name) __typeof__(mmc_##name) *name;
+static struct { MMCHAIN_FUNCTIONS(FIELD) } mmchain;
+
 /* A choice and what it is for; written once, before it can be seen. */
 typedef struct entry {
   mmcw_call call;
@@ -62,12 +77,25 @@ static int note_range(struct dl_phdr_info *info, size_t size, void *user) {
   return 0;
 }
 
-static bool is_own(const void *caller) {
+bool mmcw_is_own(const void *caller) {
   uintptr_t at = (uintptr_t)caller;
   int count = atomic_load_explicit(&range_count, memory_order_acquire);
   for (int r = 0; r < count; r++)
     if (at >= ranges[r].from && at < ranges[r].to) return true;
   return false;
+}
+
+/* Loads mmchain before main() begins, when there is memory for its libraries to begin with. */
+__attribute__((constructor)) static void load(void) {
+  void *library = dlopen(MMCW_LIBRARY, RTLD_LAZY | RTLD_LOCAL), *found;
+  bool all = library != NULL;
+#define FIND(name)                                               \
+  found = library != NULL ? dlsym(library, "mmc_" #name) : NULL; \
+  memcpy(&mmchain.name, &found, sizeof found);                   \
+  all = all && found != NULL;
+  MMCHAIN_FUNCTIONS(FIND)
+  dl_iterate_phdr(note_range, NULL);
+  if (!all) atomic_store(&state, OFF);
 }
 
 /* ---- recipes --------------------------------------------------------------------------------- */
@@ -179,14 +207,14 @@ static void plan(entry *e) {
   options.device = device;
   options.objective = "time";
   options.location = c->device >= 0 ? MMC_DEVICE : MMC_HOST;
-  if (mmc_chain_create(context, c->dtype, 2, dims, ops, &chain) != MMC_OK) return;
-  mmc_status status = mmc_plan_create(context, chain, &options, &e->plan);
-  mmc_chain_destroy(chain);
-  if (status != MMC_OK || mmc_plan_step_time(e->plan, 0, &step) != MMC_OK) return;
+  if (mmchain.chain_create(context, c->dtype, 2, dims, ops, &chain) != MMC_OK) return;
+  mmc_status status = mmchain.plan_create(context, chain, &options, &e->plan);
+  mmchain.chain_destroy(chain);
+  if (status != MMC_OK || mmchain.plan_step_time(e->plan, 0, &step) != MMC_OK) return;
   bool proven = strcmp(step.source, "measured") == 0 || strcmp(step.source, "array") == 0;
   if (!proven || step.split[0] == '\0') return;
   e->plain = !read_recipe(step.split, c, &e->choice) &&
-             (c->device >= 0 || mmc_run_create(e->plan, &e->choice.run) != MMC_OK);
+             (c->device >= 0 || mmchain.run_create(e->plan, &e->choice.run) != MMC_OK);
 }
 
 static entry *make(const mmcw_call *call, int slot) {
@@ -204,9 +232,9 @@ static entry *make(const mmcw_call *call, int slot) {
 /* Opens the wisdom store, once; without entries of this machine nothing is ever looked up. */
 static void open_store(void) {
   mmc_wisdom_info info;
-  dl_iterate_phdr(note_range, NULL);
-  bool found = mmc_context_create(NULL, &context) == MMC_OK &&
-               mmc_wisdom_describe(context, &info) == MMC_OK && info.available && info.entries > 0;
+  bool found = mmchain.context_create(NULL, &context) == MMC_OK &&
+               mmchain.wisdom_describe(context, &info) == MMC_OK && info.available &&
+               info.entries > 0;
   atomic_store(&state, found ? ON : OFF);
 }
 
@@ -214,10 +242,9 @@ bool mmcw_is_off(void) {
   return atomic_load_explicit(&state, memory_order_acquire) == OFF;
 }
 
-const mmcw_choice *mmcw_choose(const mmcw_call *call, const void *caller, bool may_plan) {
+const mmcw_choice *mmcw_choose(const mmcw_call *call, bool may_plan) {
   int now = atomic_load_explicit(&state, memory_order_acquire), slot;
-  if (now == OFF || inside || is_own(caller) || call->m < 1 || call->k < 1 || call->n < 1)
-    return NULL;
+  if (now == OFF || inside || call->m < 1 || call->k < 1 || call->n < 1) return NULL;
   entry *e = now == ON ? find(call, &slot) : NULL;
   if (e == NULL && may_plan && (now == UNKNOWN || slot >= 0)) {
     /* Flags of arithmetic are the caller's: NumPy warns by them. */
@@ -241,7 +268,7 @@ bool mmcw_execute(const mmcw_choice *choice, const mmc_matrix *factors, const mm
   entry *e = (entry *)((char *)choice - offsetof(entry, choice));
   if (choice->run == NULL || pthread_mutex_trylock(&e->lock) != 0) return false;
   inside = true;
-  bool done = mmc_execute(choice->run, factors, out) == MMC_OK;
+  bool done = mmchain.execute(choice->run, factors, out) == MMC_OK;
   inside = false;
   pthread_mutex_unlock(&e->lock);
   return done;
@@ -269,11 +296,19 @@ static int look_into(struct dl_phdr_info *info, size_t size, void *user) {
   return 1;
 }
 
-void *mmcw_next(const char *name, const void *own) {
+void *mmcw_next(const char *name, const void *own, const void *caller) {
   void *found = dlsym(RTLD_NEXT, name);
   if (found != NULL) return found;
   /* A library that was loaded for one module alone, as NumPy's, is not in the global scope. */
   search s = {.name = name, .own = own};
+  Dl_info file;
+  void *library = NULL;
+  if (dladdr(caller, &file) != 0) library = dlopen(file.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (library != NULL) {
+    found = dlsym(library, name);
+    dlclose(library);
+    if (found != NULL && found != own) return found;
+  }
   dl_iterate_phdr(look_into, &s);
   return s.found;
 }

@@ -31,10 +31,13 @@ typedef struct mmcw_call {
   int device; /* -1 for the processor, else the number of the GPU */
 } mmcw_call;
 
-/* Returns the choice for a call that comes from `caller`, a return address; NULL for the plain
- * call. may_plan is false where nothing new may be looked up, as while a stream is captured. Any
- * thread may call it. */
-const mmcw_choice *mmcw_choose(const mmcw_call *call, const void *caller, bool may_plan);
+/* Says whether a return address is mmchain's own. */
+bool mmcw_is_own(const void *caller);
+
+/* Returns the choice for a call that is not mmchain's own; NULL for the plain call. may_plan is
+ * false where nothing new may be looked up, as while a stream is captured. Any thread may call it.
+ */
+const mmcw_choice *mmcw_choose(const mmcw_call *call, bool may_plan);
 
 /* Says whether it is known that nothing will ever be looked up in this process. */
 bool mmcw_is_off(void);
@@ -42,8 +45,8 @@ bool mmcw_is_off(void);
 /* Executes the run of a choice; false when it did not, as when another thread is at it. */
 bool mmcw_execute(const mmcw_choice *choice, const mmc_matrix *factors, const mmc_matrix *out);
 
-/* Returns the function of this name that would be called without the wrapper, whose own function is
- * `own`; NULL when there is none. */
-void *mmcw_next(const char *name, const void *own);
+/* Returns the function of this name that `caller`, an address in its code, would call without the
+ * wrapper, whose own function is `own`; NULL when there is none. */
+void *mmcw_next(const char *name, const void *own, const void *caller);
 
 #endif

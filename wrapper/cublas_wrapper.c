@@ -22,10 +22,10 @@ static behind get_device = {.name = "cudaGetDevice"}, get_stream = {.name = "cub
               capturing = {.name = "cudaStreamIsCapturing"},
               pointer_mode = {.name = "cublasGetPointerMode_v2"};
 
-/* Points *function at it; false when there is none. */
-static bool find(behind *x, void *function) {
+/* Points *function at the one that `caller` would call; false when there is none. */
+static bool find(behind *x, const void *caller, void *function) {
   if (!x->looked) {
-    x->found = mmcw_next(x->name, NULL);
+    x->found = mmcw_next(x->name, NULL, caller);
     x->looked = true;
   }
   void *found = x->found;
@@ -33,22 +33,22 @@ static bool find(behind *x, void *function) {
   return found != NULL;
 }
 
-static int current_device(void) {
+static int current_device(const void *caller) {
   int (*function)(int *), device = 0;
-  return find(&get_device, &function) && function(&device) == 0 ? device : 0;
+  return find(&get_device, caller, &function) && function(&device) == 0 ? device : 0;
 }
 
-static bool is_capturing(void *handle) {
+static bool is_capturing(void *handle, const void *caller) {
   int (*stream_of)(void *, void **), (*is)(void *, int *), status = 0;
   void *stream = NULL;
-  if (!find(&get_stream, &stream_of)) return false;
+  if (!find(&get_stream, caller, &stream_of)) return false;
   if (stream_of(handle, &stream) != 0) return true;
-  return find(&capturing, &is) && (is(stream, &status) != 0 || status != 0);
+  return find(&capturing, caller, &is) && (is(stream, &status) != 0 || status != 0);
 }
 
-static bool has_host_scalars(void *handle) {
+static bool has_host_scalars(void *handle, const void *caller) {
   int (*mode_of)(void *, int *), mode = POINTER_MODE_HOST;
-  if (!find(&pointer_mode, &mode_of)) return true;
+  if (!find(&pointer_mode, caller, &mode_of)) return true;
   return mode_of(handle, &mode) == 0 && mode == POINTER_MODE_HOST;
 }
 
@@ -66,16 +66,16 @@ static const double one_f64[2] = {1, 0};
 static const mmcw_choice *choose(void *handle, mmc_dtype dtype, int trans_a, int trans_b, int64_t m,
                                  int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
                                  bool complex_too, const void *caller) {
-  if (mmcw_is_off()) return NULL;
+  if (mmcw_is_off() || mmcw_is_own(caller)) return NULL;
   /* A call that cuBLAS refuses is passed on whole, since it might take the pieces. */
   if (lda < (trans_a == OP_N ? m : k) || ldb < (trans_b == OP_N ? k : n) || ldc < m) return NULL;
-  mmcw_call call = {.dtype = dtype, .m = n, .k = k, .n = m, .device = current_device()};
+  mmcw_call call = {.dtype = dtype, .m = n, .k = k, .n = m, .device = current_device(caller)};
   if (!op_of(trans_b, complex_too, &call.op_a) || !op_of(trans_a, complex_too, &call.op_b))
     return NULL;
-  const mmcw_choice *choice = mmcw_choose(&call, caller, !is_capturing(handle));
+  const mmcw_choice *choice = mmcw_choose(&call, !is_capturing(handle, caller));
   if (choice == NULL || choice->count == 0) return NULL;
   for (int i = 0; i < choice->count; i++)
-    if (choice->pieces[i].depth > 0 && !has_host_scalars(handle)) return NULL;
+    if (choice->pieces[i].depth > 0 && !has_host_scalars(handle, caller)) return NULL;
   return choice;
 }
 
@@ -96,19 +96,22 @@ static const char *corner(const void *x, int64_t row, int64_t col, int64_t ld, i
       void *handle, int trans_a, int trans_b, integer m, integer n, integer k, const void *alpha, \
       const void *a, integer lda, const void *b, integer ldb, const void *beta, void *c,          \
       integer ldc) {                                                                              \
-    static _Atomic(fn_##name) next;                                                               \
-    fn_##name call = next;                                                                        \
+    /* For the program, and for mmchain, whose cuBLAS may be another. */                          \
+    static _Atomic(fn_##name) next[2];                                                            \
+    const void *caller = __builtin_return_address(0);                                             \
+    const bool is_own = mmcw_is_own(caller);                                                      \
+    fn_##name call = next[is_own];                                                                \
     if (call == NULL) {                                                                           \
       void (*own)(void) = (void (*)(void))name;                                                   \
       void *address, *found;                                                                      \
       memcpy(&address, &own, sizeof address);                                                     \
-      found = mmcw_next(#name, address);                                                          \
+      found = mmcw_next(#name, address, caller);                                                  \
       if (found == NULL) return 1; /* CUBLAS_STATUS_NOT_INITIALIZED */                            \
       memcpy(&call, &found, sizeof call);                                                         \
-      next = call;                                                                                \
+      next[is_own] = call;                                                                        \
     }                                                                                             \
-    const mmcw_choice *choice = choose(handle, dtype, trans_a, trans_b, m, n, k, lda, ldb, ldc,   \
-                                       complex_too, __builtin_return_address(0));                 \
+    const mmcw_choice *choice =                                                                   \
+        choose(handle, dtype, trans_a, trans_b, m, n, k, lda, ldb, ldc, complex_too, caller);     \
     if (choice == NULL)                                                                           \
       return call(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);        \
     int status = 0;                                                                               \

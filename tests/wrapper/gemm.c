@@ -8,6 +8,7 @@
  * the first products make, once or with all after it: at most MOST of them gemm time the least
  * nanoseconds of a call of 1 x 1 x 1 */
 #include <complex.h>
+#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -173,6 +174,13 @@ static int check_refused(void) {
   return calls != 7;
 }
 
+/* No name but the wrapper's own is put before those of what the program is to load. */
+static int check_names(void) {
+  if (dlsym(RTLD_DEFAULT, "dgemm_") == NULL) return 0;
+  fprintf(stderr, "gemm: the program has got another dgemm_\n");
+  return 1;
+}
+
 static void *work(void *user) {
   int *wrong = user;
   for (int round = 0; round < 50; round++)
@@ -261,7 +269,7 @@ int main(int argc, char **argv) {
     const int op[2] = {0, 0};
     void *capturing = (void *)1, *on_device = (void *)2;
     int wrong = check(1, 1, 0, op, 1, 0, 1, capturing) + check_all(expected);
-    wrong += check(1, 1, 0, op, 1, 0, 1, on_device) + check_refused();
+    wrong += check(1, 1, 0, op, 1, 0, 1, on_device) + check_refused() + check_names();
     return wrong > 0;
   }
   if (argc == 2 && strcmp(argv[1], "threads") == 0) return run_threads() > 0;

@@ -12,6 +12,7 @@ preloaded() { LD_PRELOAD=$wrapper "$@"; }
 
 # ---- without wisdom ------------------------------------------------------------------------------
 
+LD_BIND_NOW=1 preloaded env true || fail "the wrapper lacks a function"
 "$gemm" check 1 1 1 || fail "without the wrapper"
 preloaded "$gemm" check 1 1 1 || fail "without wisdom"
 preloaded "$gemm" threads || fail "threads without wisdom"
