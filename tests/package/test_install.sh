@@ -97,3 +97,13 @@ EOF
   cmake --build "$work/cxx/build"; } >"$work/cxx.log" 2>&1 ||
   { cat "$work/cxx.log" >&2; fail "a consumer of C++ alone is not built"; }
 expect "$work/version" "$work/cxx/build/header_static"
+
+echo "find_package, shared, a project of neither"
+mkdir "$work/neither"
+cat >"$work/neither/CMakeLists.txt" <<EOF
+cmake_minimum_required(VERSION 3.25)
+project(neither LANGUAGES NONE)
+find_package(mmchain REQUIRED)
+EOF
+cmake -S "$work/neither" -B "$work/neither/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/neither.log" 2>&1 ||
+  { cat "$work/neither.log" >&2; fail "a consumer of neither C nor C++ does not configure"; }
