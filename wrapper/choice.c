@@ -85,6 +85,14 @@ bool mmcw_is_own(const void *caller) {
   return false;
 }
 
+/* What another thread of the parent was planning is never finished here: no product is cut then. */
+static void after_fork_in_child(void) {
+  if (pthread_mutex_trylock(&lock) != 0)
+    atomic_store(&state, OFF);
+  else
+    pthread_mutex_unlock(&lock);
+}
+
 /* Loads mmchain before main() begins, when there is memory for its libraries to begin with. */
 __attribute__((constructor)) static void load(void) {
   void *library = dlopen(MMCW_LIBRARY, RTLD_LAZY | RTLD_LOCAL), *found;
@@ -95,7 +103,7 @@ __attribute__((constructor)) static void load(void) {
   all = all && found != NULL;
   MMCHAIN_FUNCTIONS(FIND)
   dl_iterate_phdr(note_range, NULL);
-  if (!all) atomic_store(&state, OFF);
+  if (!all || pthread_atfork(NULL, NULL, after_fork_in_child) != 0) atomic_store(&state, OFF);
 }
 
 /* ---- recipes --------------------------------------------------------------------------------- */

@@ -4,9 +4,11 @@
  *                                 against loops of its own; how often the BLAS below must be called
  *                                 for one row-major, column-major and GPU product
  *     gemm threads                eight threads at once
+ *     gemm forks                  in processes that are forked while a thread has products planned
  *     gemm memory [MOST]          in one process after the other an allocation fails, of all that
- * the first products make, once or with all after it: at most MOST of them gemm time the least
- * nanoseconds of a call of 1 x 1 x 1 */
+ *                                 the first products make, once or with all after it: at most MOST
+ *                                 of them
+ *     gemm time                   the least nanoseconds of a call of 1 x 1 x 1 */
 #include <complex.h>
 #include <dlfcn.h>
 #include <math.h>
@@ -204,6 +206,43 @@ static int run_threads(void) {
   return sum;
 }
 
+static double ones[SIDE * SIDE];
+
+/* Multiplies two matrices of ones, m x 8 by 8 x n; returns whether that is right. */
+static int multiplies_ones(int m, int n) {
+  static _Thread_local double c[SIDE * SIDE];
+  cblas_dgemm(101, 111, 111, m, n, 8, 1, ones, 8, ones, n, 0, c, n);
+  return c[0] == 8 && c[m * n - 1] == 8;
+}
+
+static atomic_int shapes;
+
+static void *multiply_shapes(void *user) {
+  int *wrong = user;
+  for (; shapes < 60 * 60; shapes++) *wrong += !multiplies_ones(shapes / 60 + 1, shapes % 60 + 1);
+  return NULL;
+}
+
+static int check_forks(void) {
+  pthread_t thread;
+  int wrong = 0, failed = 0, status;
+  for (int i = 0; i < SIDE * SIDE; i++) ones[i] = 1;
+  if (pthread_create(&thread, NULL, multiply_shapes, &wrong) != 0) return 1;
+  while (shapes < 10) continue;
+  for (int i = 0; i < 30 && failed == 0; i++) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(10);
+      _exit(!multiplies_ones(61, i + 1));
+    }
+    if (child > 0 && waitpid(child, &status, 0) == child && status == 0) continue;
+    fprintf(stderr, "gemm: forked process %d: status %d\n", i, status);
+    failed++;
+  }
+  pthread_join(thread, NULL);
+  return wrong + failed;
+}
+
 /* Products of three shapes by two libraries, as often as it takes that what is planned is used. */
 static int check_some(void) {
   int wrong = 0;
@@ -273,12 +312,13 @@ int main(int argc, char **argv) {
     return wrong > 0;
   }
   if (argc == 2 && strcmp(argv[1], "threads") == 0) return run_threads() > 0;
+  if (argc == 2 && strcmp(argv[1], "forks") == 0) return check_forks() > 0;
   if (argc >= 2 && strcmp(argv[1], "memory") == 0)
     return check_memory(argc > 2 ? strtol(argv[2], NULL, 10) : 1L << 30) > 0;
   if (argc == 2 && strcmp(argv[1], "time") == 0) {
     print_time();
     return 0;
   }
-  fprintf(stderr, "usage: gemm check ROW COLUMN GPU | threads | memory [MOST] | time\n");
+  fprintf(stderr, "usage: gemm check ROW COLUMN GPU | threads | forks | memory [MOST] | time\n");
   return 2;
 }

@@ -49,6 +49,7 @@ echo "end $(grep -c '^product' "$root/made")" >>"$root/made"
 "$mmchain" wisdom import "$root/made" >/dev/null || fail "import"
 preloaded "$gemm" check 4 3 3 || fail "with wisdom"
 preloaded "$gemm" threads || fail "threads with wisdom"
+preloaded "$gemm" forks || fail "forks with wisdom"
 most=30
 [ -z "${MMCHAIN_TEST_LONG-}" ] || most=1000000
 preloaded "$gemm" memory "$most" || fail "memory runs out with wisdom"
