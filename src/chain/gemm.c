@@ -3,23 +3,6 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 
-double mmci_flops(mmc_dtype dtype, int64_t m, int64_t k, int64_t n) {
-  return (mmci_dtype_is_complex(dtype) ? 8 : 2) * mmci_mkn(m, k, n);
-}
-
-static double batch_of(const mmci_gemm *gemm) {
-  return gemm->batch > 1 ? (double)gemm->batch : 1;
-}
-
-double mmci_gemm_flops(const mmci_gemm *gemm) {
-  return mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) * batch_of(gemm);
-}
-
-double mmci_gemm_bytes(const mmci_gemm *gemm) {
-  double m = (double)gemm->m, k = (double)gemm->k, n = (double)gemm->n;
-  return (double)mmc_dtype_size(gemm->dtype) * (m * k + k * n + m * n) * batch_of(gemm);
-}
-
 /* Says whether a product is so large that sums of whole numbers take less time than others on
  * tensor cores. */
 static bool pays_whole(const mmci_gemm *gemm) {

@@ -65,7 +65,9 @@ typedef struct mmci_gemm {
 } mmci_gemm;
 
 /* Counts the real flops of a product; a complex multiplication and addition take eight. */
-double mmci_flops(mmc_dtype dtype, int64_t m, int64_t k, int64_t n);
+static inline double mmci_flops(mmc_dtype dtype, int64_t m, int64_t k, int64_t n) {
+  return (mmci_dtype_is_complex(dtype) ? 8 : 2) * mmci_mkn(m, k, n);
+}
 
 /* Returns the multiplications of one product of the batch, rounded. */
 static inline double mmci_gemm_mkn(const mmci_gemm *gemm) {
@@ -73,8 +75,15 @@ static inline double mmci_gemm_mkn(const mmci_gemm *gemm) {
 }
 
 /* These return the flops, and the bytes of one passage over every matrix, of all the batch. */
-double mmci_gemm_flops(const mmci_gemm *gemm);
-double mmci_gemm_bytes(const mmci_gemm *gemm);
+static inline double mmci_gemm_flops(const mmci_gemm *gemm) {
+  return mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) *
+         (gemm->batch > 1 ? (double)gemm->batch : 1);
+}
+static inline double mmci_gemm_bytes(const mmci_gemm *gemm) {
+  const double m = (double)gemm->m, k = (double)gemm->k, n = (double)gemm->n;
+  return (double)mmc_dtype_size(gemm->dtype) * (m * k + k * n + m * n) *
+         (gemm->batch > 1 ? (double)gemm->batch : 1);
+}
 
 /* Returns what an element of the product in its dtype's own arithmetic is off by at most, as a
  * tolerance, whatever the order of its sums; 0 for integers. A sum of k products, each of which is

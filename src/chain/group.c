@@ -31,6 +31,7 @@ double mmci_group_mkn(const mmci_group *group) {
 }
 
 bool mmci_group_is_chains(const mmci_group *group) {
+  if (!mmci_precision_is_reproducible(group->precision)) return true;
   bool all = true;
   for (int32_t s = 0; s < group->count; s++) {
     const mmci_group_product *p = &group->products[s];

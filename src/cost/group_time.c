@@ -1,7 +1,8 @@
 #include "cost/group_time.h"
 
 #include <math.h>
-#include <string.h>
+
+#include "base/lesser.h"
 
 /* ---- facts --------------------------------------------------------------------------------- */
 
@@ -54,10 +55,16 @@ typedef struct schedule {
   double *done_s;  /* when a product is done, in seconds */
   double *free_s;  /* when a worker is free again, in seconds */
   int32_t *worker; /* the worker that does a product */
+  int32_t workers; /* the number of workers that may have a product */
 } schedule;
 
+/* Returns how many workers may have a product: no more than there are products. */
+static int32_t workers_of(const mmci_group_facts *facts, int32_t count) {
+  return facts->width < count ? facts->width : count;
+}
+
 size_t mmci_group_scratch_bytes(const mmci_group_facts *facts, int32_t count) {
-  size_t workers = (size_t)facts->width, products = (size_t)count;
+  size_t workers = (size_t)workers_of(facts, count), products = (size_t)count;
   return (products + workers) * sizeof(double) + products * sizeof(int32_t);
 }
 
@@ -65,17 +72,15 @@ static double tiles(int64_t length, int32_t tile) {
   return ceil((double)length / tile);
 }
 
-/* Returns the seconds that a product takes the workers that share it. */
-static double product_seconds(const mmci_group_facts *f, mmc_dtype dtype,
-                              const mmci_group_part *x) {
-  double helpers = fmin(fmax(tiles(x->m, f->tile) * tiles(x->n, f->tile), 1), f->width);
-  double rate = f->flops_per_s / f->width * helpers;
-  return f->product_s + mmci_flops(dtype, x->m, x->k, x->n) / rate;
+/* Returns how many workers share a product. */
+static double helpers_of(const mmci_group_facts *f, const mmci_group_part *x) {
+  if (x->m <= f->tile && x->n <= f->tile) return 1;
+  return mmci_lesser(mmci_greater(tiles(x->m, f->tile) * tiles(x->n, f->tile), 1), f->width);
 }
 
 static int32_t idlest(const schedule *s) {
   int32_t best = 0;
-  for (int32_t w = 1; w < s->facts->width; w++)
+  for (int32_t w = 1; w < s->workers; w++)
     if (s->free_s[w] < s->free_s[best]) best = w;
   return best;
 }
@@ -90,36 +95,40 @@ static void assign_worker(schedule *s, const mmci_group_part *x, int32_t index, 
   int32_t late = x->left;
   if (late < 0 || (x->right >= 0 && s->done_s[x->right] > s->done_s[late])) late = x->right;
   int32_t worker = late >= 0 ? s->worker[late] : idlest(s);
-  double start =
-      fmax(s->free_s[worker], fmax(arrives(s, x->left, worker), arrives(s, x->right, worker)));
+  double start = mmci_greater(
+      s->free_s[worker], mmci_greater(arrives(s, x->left, worker), arrives(s, x->right, worker)));
   s->worker[index] = worker;
   s->done_s[index] = s->free_s[worker] = start + seconds;
 }
 
 double mmci_group_seconds(const mmci_group_facts *f, mmc_dtype dtype, int64_t batch,
                           const mmci_group_part *parts, int32_t count, void *scratch) {
-  schedule s = {.facts = f, .done_s = scratch};
+  schedule s = {.facts = f, .done_s = scratch, .workers = workers_of(f, count)};
   s.free_s = s.done_s + count;
-  s.worker = (int32_t *)(s.free_s + f->width);
-  memset(s.free_s, 0, (size_t)f->width * sizeof *s.free_s);
+  s.worker = (int32_t *)(s.free_s + s.workers);
+  for (int32_t w = 0; w < s.workers; w++) s.free_s[w] = 0;
+  const double rate = f->flops_per_s / f->width; /* of one worker */
   double work = 0, elements = (double)parts[count - 1].m * (double)parts[count - 1].n;
   for (int32_t i = 0; i < count; i++) {
     const mmci_group_part *x = &parts[i];
-    assign_worker(&s, x, i, product_seconds(f, dtype, x));
-    work += f->product_s + mmci_flops(dtype, x->m, x->k, x->n) / (f->flops_per_s / f->width);
+    const double flops = mmci_flops(dtype, x->m, x->k, x->n), alone_s = f->product_s + flops / rate,
+                 helpers = helpers_of(f, x);
+    assign_worker(&s, x, i, helpers > 1 ? f->product_s + flops / (rate * helpers) : alone_s);
+    work += alone_s;
     if (x->left < 0) elements += (double)x->m * (double)x->k;
     if (x->right < 0) elements += (double)x->k * (double)x->n;
   }
   double bytes = elements * (double)mmc_dtype_size(dtype) * (double)batch;
   const mmci_share share = {f->width, f->share_s};
   /* One worker may do it all, which hands nothing over. */
-  const double one_s = fmin(s.done_s[count - 1], work),
-               longest = fmax(one_s, mmci_shared_s(&share, work * (double)batch / f->width));
-  const double all_s = fmax(mmci_traffic_s(&f->caches, f->bytes_per_s, bytes), longest);
+  const double one_s = mmci_lesser(s.done_s[count - 1], work),
+               longest =
+                   mmci_greater(one_s, mmci_shared_s(&share, work * (double)batch / f->width));
+  const double all_s = mmci_greater(mmci_traffic_s(&f->caches, f->bytes_per_s, bytes), longest);
   if (batch <= 1) return f->launch_s + (batch > 0 ? all_s : 0);
   /* One chain after the other finds its matrices in the caches, so that all take no longer. */
   const double bytes_of_one = bytes / (double)batch;
   const double single_s =
-      f->launch_s + fmax(mmci_traffic_s(&f->caches, f->bytes_per_s, bytes_of_one), one_s);
-  return fmin(f->launch_s + all_s, (double)batch * single_s);
+      f->launch_s + mmci_greater(mmci_traffic_s(&f->caches, f->bytes_per_s, bytes_of_one), one_s);
+  return mmci_lesser(f->launch_s + all_s, (double)batch * single_s);
 }

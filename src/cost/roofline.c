@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/ascending.h"
+#include "base/lesser.h"
 
 /* ---- assumed ------------------------------------------------------------------------------- */
 
@@ -32,26 +33,30 @@ mmc_roofline mmci_roofline_public(const mmci_roofline *r) {
 /* ---- predicted ----------------------------------------------------------------------------- */
 
 double mmci_traffic_s(const mmci_caches *caches, double bytes_per_s, double bytes) {
-  const double cached = fmin(bytes, caches->bytes);
-  return (bytes - cached) / bytes_per_s + (cached > 0 ? cached / caches->bytes_per_s : 0);
+  const double cached = mmci_lesser(bytes, caches->bytes);
+  return (bytes > cached ? (bytes - cached) / bytes_per_s : 0) +
+         (cached > 0 ? cached / caches->bytes_per_s : 0);
 }
 
 double mmci_shared_s(const mmci_share *share, double seconds) {
   if (!(share->least_s > 0)) return seconds;
   const double alone_s = seconds * share->workers;
-  return alone_s / fmin(fmax(floor(alone_s / share->least_s), 1), share->workers);
+  if (alone_s < 2 * share->least_s) return alone_s;
+  return alone_s / mmci_lesser(floor(alone_s / share->least_s), share->workers);
 }
 
 static double seconds_of_batch(const mmci_roofline *r, const mmci_gemm *gemm) {
   double flops = mmci_gemm_flops(gemm), batch = gemm->batch > 1 ? (double)gemm->batch : 1;
   double compute = flops / r->flops_per_s,
          traffic = mmci_traffic_s(&r->caches, r->bytes_per_s, mmci_gemm_bytes(gemm));
-  if (flops > 0)
-    compute *= (1 + r->half_mn / (double)gemm->m) * (1 + r->half_mn / (double)gemm->n) *
-               (1 + r->half_k / (double)gemm->k);
+  double factor = 1;
+  if (r->half_mn > 0)
+    factor = (1 + r->half_mn / (double)gemm->m) * (1 + r->half_mn / (double)gemm->n);
+  if (flops > 0) compute *= factor * (1 + r->half_k / (double)gemm->k);
   if (r->each_s > 0) compute += batch * r->each_s / r->share.workers;
   compute = mmci_shared_s(&r->share, compute);
-  return r->launch_s + fmax(compute, traffic) + (1 - r->overlap) * fmin(compute, traffic);
+  return r->launch_s + mmci_greater(compute, traffic) +
+         (1 - r->overlap) * mmci_lesser(compute, traffic);
 }
 
 /* One product after the other finds its matrices in the caches, so that all take no longer. */
@@ -60,7 +65,7 @@ double mmci_roofline_seconds(const mmci_roofline *r, const mmci_gemm *gemm) {
   if (gemm->batch <= 1 || !(r->caches.bytes > 0)) return all_s;
   mmci_gemm one = *gemm;
   one.batch = 1;
-  return fmin(all_s, (double)gemm->batch * seconds_of_batch(r, &one));
+  return mmci_lesser(all_s, (double)gemm->batch * seconds_of_batch(r, &one));
 }
 
 void mmci_roofline_price(const mmci_roofline *r, const mmci_gemm *gemm, mmci_price *out) {

@@ -329,7 +329,6 @@ const mmci_roofline *mmci_wisdom_pricing_roofline(const mmci_wisdom_pricing *p) 
 
 static bool find_product(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mmc_op op_a,
                          mmc_op op_b, mmci_price *out) {
-  if (p->table == NULL) return false;
   mmci_wisdom_key key = {gemm->m, gemm->k, gemm->n, op_a, op_b, MMCI_WISDOM_TIME};
   const mmci_wisdom_product *found = mmci_wisdom_find(p->table, &key);
   mmci_error error;
@@ -412,6 +411,7 @@ static void loosen(const mmci_model *model, const mmci_gemm *gemm, mmci_price *o
 
 static bool find_measured(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mmci_price *out) {
   mmc_op op_a, op_b;
+  if (!p->knows_products) return false;
   if (find_batch(p, gemm, out)) return true;
   /* A measurement of one product does not price a batch, which another kernel computes. */
   return gemm->batch <= 1 && mmci_form_op(&gemm->a, &op_a) && mmci_form_op(&gemm->b, &op_b) &&

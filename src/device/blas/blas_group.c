@@ -88,8 +88,9 @@ bool mmci_blas_group_supports(const mmci_device *device, const mmci_group *group
   for (int32_t s = 0; s < group->count; s++) {
     const mmci_group_product *x = &group->products[s];
     if (x->m > MMCI_GROUP_SIDE || x->k > MMCI_GROUP_SIDE || x->n > MMCI_GROUP_SIDE) return false;
+    if (!mmci_dtype_is_integer(group->dtype)) continue;
     const mmci_gemm gemm = {.m = x->m, .k = x->k, .n = x->n, .rule = group->rule};
-    if (mmci_dtype_is_integer(group->dtype) && !mmci_integer_is_direct(&gemm)) return false;
+    if (!mmci_integer_is_direct(&gemm)) return false;
   }
   return group->count > 0 && mmci_group_is_chains(group);
 }
