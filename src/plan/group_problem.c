@@ -49,22 +49,23 @@ size_t mmci_group_problem_bytes(size_t operands, size_t steps) {
 void mmci_group_problem_write(const mmci_plan *plan, const mmci_plan_group *group,
                               mmci_precision precision, void *memory, mmci_group_problem *out) {
   size_t n = (size_t)group->operand_count, count = (size_t)group->step_count;
-  mmci_group_problem problem = {.forms = memory};
-  problem.products = (mmci_group_product *)(problem.forms + n);
-  problem.data = (const void **)(problem.products + count);
+  mmci_form *forms = memory;
+  mmci_group_product *products = (mmci_group_product *)(forms + n);
   const mmci_plan_step *last = &plan->steps[group->steps[count - 1]];
-  problem.group = (mmci_group){.dtype = plan->chain->dtype,
-                               .precision = precision,
-                               .rule = plan->chain->rule,
-                               .batch = plan->chain->batch,
-                               .n = group->operand_count,
-                               .count = group->step_count,
-                               .forms = problem.forms,
-                               .products = problem.products,
-                               .ldc = last->n > 0 ? last->n : 1};
-  for (size_t o = 0; o < n; o++) problem.forms[o] = form_of(plan, group->operands[o]);
-  mmci_group_problem_turn(&problem, plan, group, false);
-  *out = problem;
+  *out = (mmci_group_problem){.group = {.dtype = plan->chain->dtype,
+                                        .precision = precision,
+                                        .rule = plan->chain->rule,
+                                        .batch = plan->chain->batch,
+                                        .n = group->operand_count,
+                                        .count = group->step_count,
+                                        .forms = forms,
+                                        .products = products,
+                                        .ldc = last->n > 0 ? last->n : 1},
+                              .forms = forms,
+                              .products = products,
+                              .data = (const void **)(products + count)};
+  for (size_t o = 0; o < n; o++) forms[o] = form_of(plan, group->operands[o]);
+  mmci_group_problem_turn(out, plan, group, false);
 }
 
 mmc_status mmci_group_problem_create(const mmci_plan *plan, const mmci_plan_group *group,

@@ -116,6 +116,7 @@ static bool find_order(placing *p) {
 
 /* Finds what lives, where units come one after the other. room holds the items that live. */
 static bool find_living(placing *p, int32_t *room) {
+  if (p->item_count == 0) return true;
   for (int pass = 0; pass < 2; pass++) {
     int32_t count = 0, all = 0;
     for (int32_t i = 0; i < p->item_count; i++) {

@@ -27,7 +27,7 @@ void mmci_plan_find_operands(const mmci_plan *plan, mmci_plan_group *group,
       if (numbers[o] < n || !is_member(user, numbers[o] - n))
         places[count++] = place_in_chain(plan, numbers[o]);
   }
-  qsort(places, count, sizeof *places, mmci_ascending_int64s);
+  mmci_sort_int64s(places, count);
   group->operand_count = 0;
   for (size_t i = 0; i < count; i++)
     if (i == 0 || places[i] != places[i - 1])

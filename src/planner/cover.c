@@ -131,7 +131,8 @@ static covered price_step(const search *x, const mmci_plan_step *step) {
                  .is_measured = !price.modelled,
                  .assumed_s = seconds};
   set_alone(&price, seconds, &out);
-  if (machine->is_assumed) {
+  /* A price that is assumed already is what the facts say. */
+  if (machine->is_assumed && price.source != MMCI_ASSUMED) {
     mmci_price assumed;
     mmci_roofline_price(&machine->assumed, &gemm, &assumed);
     out.assumed_s = assumed.seconds;
@@ -166,18 +167,16 @@ static int32_t part_of(const search *x, int32_t number) {
  * too; where it does so for every chain, it must be faster by what the model may be wrong. */
 static double group_seconds(search *x, double *doubt) {
   const mmci_plan *plan = x->plan;
-  for (int32_t i = 0; i < x->group.step_count; i++) {
-    const mmci_plan_step *s = &plan->steps[x->group.steps[i]];
-    x->parts[i] = (mmci_group_part){s->m, s->k, s->n, part_of(x, s->left), part_of(x, s->right)};
-  }
   const mmci_group_machine *machine = x->machine;
   const int64_t batch = plan->chain->batch;
   double all_s = 0, common_s = 0, modelled_s = 0, assumed_s = 0;
   bool all_measured = true;
   for (int32_t i = 0; i < x->group.step_count; i++) {
+    const mmci_plan_step *s = &plan->steps[x->group.steps[i]];
     const covered *step = &x->steps[x->group.steps[i]];
+    x->parts[i] = (mmci_group_part){s->m, s->k, s->n, part_of(x, s->left), part_of(x, s->right)};
     all_measured = all_measured && step->is_measured;
-    if (is_common(x, &plan->steps[x->group.steps[i]])) common_s += step->all_s;
+    if (is_common(x, s)) common_s += step->all_s;
     all_s += step->all_s;
     modelled_s += step->modelled_s;
     assumed_s += step->assumed_s;
@@ -352,7 +351,8 @@ static void try_pair(search *x, int32_t s, choice side) {
   memcpy(x->group.operands, side == WITH_LEFT ? left : right, sizeof left);
   x->group.step_count = 2;
   x->group.operand_count = 3;
-  const uint64_t hash = mix(mix(hash_of_step(x, step), hash_of_step(x, child)), side);
+  uint64_t hash = 0;
+  if (x->answers != NULL) hash = mix(mix(hash_of_step(x, step), hash_of_step(x, child)), side);
   if (!is_supported(x, hash)) return;
   rest rest = {0};
   for (int o = 0; o < 3; o++) add_rest(x, left[o], &rest);
@@ -406,7 +406,7 @@ static void cover_tree(search *x) {
     const covered *left = operand_of(x, step->left), *right = operand_of(x, step->right);
     covered *at = &x->steps[s];
     *at = price_alone(x, step);
-    at->hash = hash_of_tree(x, step, left, right);
+    if (x->answers != NULL) at->hash = hash_of_tree(x, step, left, right);
     at->size = step->last - step->first;
     at->sum_s = at->alone_s + (left != NULL ? left->sum_s : 0) + (right != NULL ? right->sum_s : 0);
     at->best_s =

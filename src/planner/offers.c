@@ -327,6 +327,7 @@ mmc_status mmci_plan_name_kernels(mmci_plan *plan, const mmci_opened *on, mmci_p
   plan->variants = (mmci_variants){.name = facts.variant_name, .dtype = plan->chain->dtype};
   for (int32_t s = 0; s < plan->step_count; s++) {
     mmci_plan_step *step = &plan->steps[s];
+    if (step->group >= 0) continue; /* it is named after its group */
     mmci_gemm gemm = mmci_step_gemm(plan, on, precision, s);
     const mmci_recipe *recipe = mmci_plan_recipe(step);
     if (recipe != NULL && mmci_recipe_count(recipe) == 1) {

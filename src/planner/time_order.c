@@ -459,7 +459,7 @@ mmc_status mmci_plan_create_timed(const mmc_chain *chain, const char *solver, mm
   mmci_plan plan;
   mmc_status status = mmci_plan_create(chain, solver, bounds, &plan, error);
   if (status != MMC_OK) return status;
-  mmci_plan_time *time = mmci_alloc_zeroed(1, sizeof *time);
+  mmci_plan_time *time = mmci_alloc_array(1, sizeof *time);
   if (time == NULL)
     status = mmci_fail_nomem(error, sizeof *time);
   else
