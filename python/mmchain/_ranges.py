@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from math import prod
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
@@ -20,6 +22,19 @@ def _is_on_gpu(stack: Any) -> bool:
     first = stack[0] if isinstance(stack, (list, tuple)) and stack else stack
     package = type(first).__module__.partition(".")[0]
     return package == "cupy" or (package == "torch" and bool(first.is_cuda))
+
+
+# Rows that there are. The child of a fork lacks the thread that had the lock of one, and gets other locks.
+_rows: weakref.WeakSet[Ranges] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    for row in _rows:
+        row._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 class Ranges:
@@ -68,8 +83,10 @@ class Ranges:
         if cls is Ranges and _is_on_gpu(stack):
             from ._ranges_device import DeviceRanges
 
-            return object.__new__(DeviceRanges)
-        return object.__new__(cls)
+            cls = DeviceRanges
+        row = object.__new__(cls)
+        _rows.add(row)
+        return row
 
     def __init__(
         self,

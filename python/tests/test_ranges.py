@@ -231,6 +231,37 @@ assert ranges.product(0, 2)[0, 0] == 2
     subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "PYTHONPATH": path})
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_fork_while_a_thread_is_at_work():
+    """The child lacks the thread that had the lock, and must not wait for it."""
+    program = """
+import os, signal, threading, time, numpy as np, mmchain
+ranges = mmchain.Ranges(np.zeros((9, 400, 400)))
+def work():
+    for i in range(25):
+        ranges.update(i % 9, np.eye(400))
+        ranges.product()
+thread = threading.Thread(target=work)
+thread.start()
+for _ in range(6):
+    time.sleep(0.03)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        refused = 0
+        for call in (ranges.product, ranges.__len__, lambda: ranges.update(0, np.eye(400)), ranges.pop_front):
+            try:
+                call()
+            except RuntimeError as error:
+                refused += "forked" in str(error)
+        os._exit(4 - refused)
+    assert os.waitpid(child, 0)[1] == 0
+thread.join()
+"""
+    path = os.pathsep.join(sys.path)
+    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "PYTHONPATH": path})
+
+
 def test_torch(rng):
     torch = pytest.importorskip("torch")
     factors = torch.from_numpy(orthogonal(rng, 7, 4, 4))
