@@ -61,8 +61,16 @@ static double greatest(mmc_dtype dtype, int64_t lines, int64_t length, const voi
   return is_single(dtype) ? (double)f32 : f64;
 }
 
+/* Makes one line of those that lie without gaps, as the elements of a vector do. */
+static void join_lines(int64_t *lines, int64_t *length, int64_t ld) {
+  if (ld != *length) return;
+  *length *= *lines;
+  *lines = 1;
+}
+
 int mmci_scale_needed(mmc_dtype dtype, int64_t lines, int64_t length, const void *data,
                       int64_t ld) {
+  join_lines(&lines, &length, ld);
   double most = greatest(dtype, lines, length, data, ld, false);
   if (isinf(most)) most = greatest(dtype, lines, length, data, ld, true);
   int exponent = 0;
@@ -85,6 +93,7 @@ SCALE(f64, double, ldexp)
 
 void mmci_scale_by(mmc_dtype dtype, int64_t lines, int64_t length, void *data, int64_t ld,
                    int exponent) {
+  join_lines(&lines, &length, ld);
   const int64_t count = reals_of(dtype, length), pitch = reals_of(dtype, ld);
   for (int64_t l = 0; l < lines && count > 0; l++)
     if (is_single(dtype))

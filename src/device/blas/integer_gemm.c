@@ -249,6 +249,11 @@ static int64_t pieces_of(int64_t count, int64_t length) {
   return (count + lines - 1) / lines;
 }
 
+/* How many of so many lines are worked through as one: all where they lie without gaps. */
+static int64_t lines_at_once(const lines *of, int64_t count) {
+  return of->ld == of->length ? count : 1;
+}
+
 typedef struct look {
   const problem *problem;
   lines of;
@@ -259,11 +264,12 @@ static void look_at_piece(void *user, int worker, int64_t piece) {
   look *x = user;
   const int64_t size = (int64_t)mmc_dtype_size(x->problem->as), step = lines_of_piece(x->of.length);
   int64_t end = (piece + 1) * step < x->of.count ? (piece + 1) * step : x->of.count;
+  const int64_t at_once = lines_at_once(&x->of, end - piece * step);
   (void)worker;
   uint64_t most = 0;
-  for (int64_t l = piece * step; l < end; l++) {
-    uint64_t of_line = x->problem->loops->magnitude(x->problem->as,
-                                                    x->of.data + l * x->of.ld * size, x->of.length);
+  for (int64_t l = piece * step; l < end; l += at_once) {
+    uint64_t of_line = x->problem->loops->magnitude(
+        x->problem->as, x->of.data + l * x->of.ld * size, at_once * x->of.length);
     most = of_line > most ? of_line : most;
   }
   uint64_t before = atomic_load(&x->most);
@@ -331,13 +337,14 @@ static void convert_piece(void *user, int worker, int64_t piece) {
   const conversion *x = user;
   const int64_t size = (int64_t)mmc_dtype_size(x->how.dtype), step = lines_of_piece(x->of.length);
   int64_t end = (piece + 1) * step < x->of.count ? (piece + 1) * step : x->of.count;
+  const int64_t at_once = lines_at_once(&x->of, end - piece * step);
   (void)worker;
-  for (int64_t l = piece * step; l < end; l++) {
+  for (int64_t l = piece * step; l < end; l += at_once) {
     void *digits[MMCI_DIGITS];
     for (int d = 0; d < x->how.count; d++)
       digits[d] = (char *)x->digits[d] + l * x->of.length * x->size;
     (x->how.words > 0 ? x->problem->loops->widen : x->problem->loops->split)(
-        &x->how, x->of.data + l * x->of.ld * size, x->of.length, digits);
+        &x->how, x->of.data + l * x->of.ld * size, at_once * x->of.length, digits);
   }
 }
 
