@@ -84,6 +84,8 @@ def _sparse(arrays: Any, out: Any, objective: str, device: Optional[str], precis
     room = import_module("._sparse", __package__)
     if precision == "native" or not room.is_sparse(arrays):
         return room.multiply(arrays, out, objective, device)
+    if precision[:1].isdigit():
+        raise TypeError(f"tolerance: expected None with sparse factors, got {precision}")
     raise TypeError(f"precision: expected native with sparse factors, got {precision}")
 
 

@@ -65,6 +65,9 @@ def test_tolerances():
         with pytest.raises((RuntimeError, ValueError), match="^tolerance: "):
             mmchain.multi_dot(factors, tolerance=1e-3, **options)
     np.testing.assert_allclose(mmchain.multi_dot([mmchain.lower(A), A], tolerance=1e-3), A @ A)
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(TypeError, match="^tolerance: expected None with sparse factors, got 0.001"):
+        mmchain.multi_dot([sparse.csr_array(A), A], tolerance=1e-3)
 
 
 def special():
