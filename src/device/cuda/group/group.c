@@ -186,17 +186,18 @@ static double predicted_us(const mmci_cuda_model *model, const mmci_group *chain
 
 /* Returns the share by which chains of vectors must gain, of what nine of ten times are off by at
  * most. Half of those that take long are off by a sixteenth, and of products one by one that read
- * as much most take longer than predicted: of 2000 batches on an H200 that took 8 us and more this
- * leaves 1 in 60 slower by a twentieth than products one by one, and gains 1.05 of the 1.08 that
- * the faster of both would. Products alone have batch.c's doubt. */
+ * as much most take longer than predicted: of 2213 batches predicted to take 8 us and more, which
+ * the constants were fitted to as well, this leaves 1 in 70 slower by a twentieth than products one
+ * by one, and gains 1.044 of the 1.069 that the faster of both would. Products alone have batch.c's
+ * doubt. */
 static double error_of_vectors(double us, const mmci_group *chain, double error) {
   static const double LONG_US = 8, OF_LONG = 0.6;
   return us < LONG_US ? error : chain->count == 1 ? 0 : OF_LONG * error;
 }
 
-/* Returns by which share nine of ten of these times are off at most. */
+/* Returns by which share nine of ten of these times are off at most, of which this is one. */
 static double error_of(const mmci_cuda_model *model, const mmci_group *chain,
-                       const mmci_group_kernel *kernel) {
+                       const mmci_group_kernel *kernel, double us) {
   const mmci_model_dtype *d = &model->dtypes[chain->dtype];
   const mmci_model_general *own = kernel->kind == SIDES
                                       ? mmci_cuda_model_sides(model, &kernel->sides)
@@ -207,9 +208,7 @@ static double error_of(const mmci_cuda_model *model, const mmci_group *chain,
                                                             : NULL;
   const double error =
       own != NULL && own->error > 0 ? own->error : mmci_cuda_model_group_error(model, chain->dtype);
-  return kernel->kind == VECTORS
-             ? error_of_vectors(predicted_us(model, chain, kernel), chain, error)
-             : error;
+  return kernel->kind == VECTORS ? error_of_vectors(us, chain, error) : error;
 }
 
 /* ---- chosen ---------------------------------------------------------------------------------- */
@@ -552,8 +551,9 @@ double mmci_cuda_chain_seconds(const mmci_device *device, const mmci_group *chai
   if (!is_sound(chain)) return (double)NAN;
   choose_for(device, chain, &kernel);
   const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
-  *error = error_of(model, chain, &kernel);
-  return predicted_us(model, chain, &kernel) * 1e-6;
+  const double us = predicted_us(model, chain, &kernel);
+  *error = error_of(model, chain, &kernel, us);
+  return us * 1e-6;
 }
 
 bool mmci_cuda_chain_share(const mmci_device *device, const mmci_group *chain,

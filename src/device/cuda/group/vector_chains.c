@@ -9,7 +9,6 @@ enum {
   WORD_BYTES = 16,
   GATE_BYTES = 16,     /* of a slot: two gates */
   WARP_BYTES = 3584,   /* of a chunk, for every warp of the team: then three blocks fit */
-  BLOCKS_MOST = 3,     /* blocks of a multiprocessor that the kernels are compiled for */
   SYSTEM_BYTES = 1024, /* of shared memory, which every block takes */
   SLACK = MMCI_VECTOR_LINE_BYTES + WORD_BYTES /* what copies may take more than their chunk */
 };
@@ -174,7 +173,7 @@ int mmci_vector_chain_blocks(const mmci_group_limits *limits, mmc_dtype dtype,
                              const mmci_vector_chain *x) {
   const size_t fit =
       (limits->shared_bytes + SYSTEM_BYTES) / (mmci_vector_chain_bytes(dtype, x) + SYSTEM_BYTES);
-  return fit > BLOCKS_MOST ? BLOCKS_MOST : fit > 1 ? (int)fit : 1;
+  return fit > MMCI_VECTOR_BLOCKS ? MMCI_VECTOR_BLOCKS : fit > 1 ? (int)fit : 1;
 }
 
 void mmci_vector_chain_bind(mmc_dtype dtype, mmci_vector_chain *x, const void *const *operands,

@@ -12,6 +12,7 @@ extern "C" {
 enum {
   MMCI_VECTOR_STEPS = 8,        /* matrices of a chain, at most */
   MMCI_VECTOR_WARPS = 8,        /* warps of a block that multiply */
+  MMCI_VECTOR_BLOCKS = 3,       /* blocks of a multiprocessor that kernels are compiled for */
   MMCI_VECTOR_SHARES = 32,      /* threads that share a sum, at most */
   MMCI_VECTOR_SUMS_BYTES = 32,  /* bytes of a thread's sums, at most */
   MMCI_VECTOR_LINE_BYTES = 128, /* copies begin as far behind such a multiple as in memory */
