@@ -405,6 +405,14 @@ def _has_bf16() -> bool:
         return False
 
 
+def _learn_tensors() -> bool:
+    """Has C ask exact tensors what they are by PyTorch's functions of C++, where those answer as PyTorch does."""
+    with _without_modes(), torch.inference_mode(False):
+        plain = torch.zeros(1, dtype=torch.complex64, device="cpu")
+        tensors = [plain, plain.clone().requires_grad_(), plain.conj().imag, plain.conj()]
+        return _mmchain.learn_tensors(_exact, *tensors, tuple(tensor._cdata for tensor in tensors))
+
+
 for _kind in _exact:
     _general.shortcuts[_kind] = _with_gradients
 # Few plain matrices are multiplied from C, by the same functions.
@@ -420,6 +428,7 @@ _mmchain.set_torch(
     torch.get_float32_matmul_precision,
     _has_bf16(),
 )
+_learn_tensors()
 
 
 def _autocast_dtype(tensors: List[torch.Tensor]) -> Optional[torch.dtype]:

@@ -13,6 +13,7 @@
 #include "scan.h"
 #include "sparse.h"
 #include "team.h"
+#include "tensor.h"
 #include "torch.h"
 #include "tune.h"
 #include "xla.h"
@@ -291,6 +292,9 @@ static PyMethodDef functions[] = {
      "PyTorch's own functions, for tensors of these types."},
     {"is_watched", mmcp_watched, METH_NOARGS,
      "Whether a TorchDispatchMode or a trace watches PyTorch's operations."},
+    {"learn_tensors", mmcp_learn_tensors, METH_VARARGS,
+     "learn_tensors(types, plain, wanting, negated, conjugated, addresses): whether PyTorch's "
+     "functions of C++ are asked about exact tensors of these types."},
     {"tensor_bytes", mmcp_tensor_bytes, METH_VARARGS,
      "tensor_bytes(tensor, address): the bytes of PyTorch's tensor at the address that it holds, "
      "or "

@@ -253,7 +253,7 @@ static int report_errors(const mmcp_call *c, PyObject *array) {
 /* What the caller gets: a new reference. NumPy returns a scalar where nothing is left to index. */
 static PyObject *finish(mmcp_call *c, PyObject *array) {
   mmcp_view *view = c->result;
-  if (view->managed != NULL) return mmcp_view_object(view);
+  if (view->managed != NULL || view->made != NULL) return mmcp_view_object(view);
   if (view->ndim > 0) return Py_NewRef(array);
   PyObject *nothing = PyTuple_New(0);
   PyObject *scalar = nothing != NULL ? PyObject_GetItem(array, nothing) : NULL;

@@ -253,7 +253,7 @@ int mmcp_read_chain(mmcp_call *c) {
   *view = *all;
   view->buffer.obj = view->owner = NULL; /* the stack holds them */
   view->managed = NULL;
-  view->copy = NULL;
+  view->made = view->copy = NULL;
   view->ndim = ndim;
   view->shape = c->shape;
   view->strides = c->strides;

@@ -7,6 +7,7 @@
 #endif
 
 #include "modes.h"
+#include "tensor.h"
 
 enum { MOST_BYTES = 256, LINE_BYTES = 64 };
 
@@ -25,11 +26,6 @@ static struct {
   wants_function wants;
 } seen;
 
-/* What a tensor's object holds behind what every object of Python's does. */
-static char **handle_of(PyObject *object) {
-  return (char **)(void *)(object + 1);
-}
-
 /* ---- finding out what to look at ------------------------------------------------------------ */
 
 PyObject *mmcp_tensor_bytes(PyObject *module, PyObject *args) {
@@ -40,11 +36,11 @@ PyObject *mmcp_tensor_bytes(PyObject *module, PyObject *args) {
   size_t size = 0;
 #ifdef __linux__
   if ((size_t)Py_TYPE(tensor)->tp_basicsize >= sizeof(PyObject) + sizeof(char *) &&
-      (uintptr_t)*handle_of(tensor) == address)
-    size = malloc_usable_size(*handle_of(tensor));
+      (uintptr_t)*mmcp_tensor_handle(tensor) == address)
+    size = malloc_usable_size(*mmcp_tensor_handle(tensor));
 #endif
   if (size == 0) Py_RETURN_NONE;
-  return PyBytes_FromStringAndSize(*handle_of(tensor),
+  return PyBytes_FromStringAndSize(*mmcp_tensor_handle(tensor),
                                    (Py_ssize_t)(size < MOST_BYTES ? size : MOST_BYTES));
 }
 
@@ -64,7 +60,8 @@ PyObject *mmcp_set_glance(PyObject *module, PyObject *args) {
   void *device = mmcp_torch_function("libtorch_cpu.so", "aoti_torch_get_device_index");
   *(void **)&seen.device = devices ? device : NULL;
   if (seen.data == NULL || seen.wants == NULL || device == NULL) Py_RETURN_FALSE;
-  if (seen.wants(*handle_of(plain)) || !seen.wants(*handle_of(wanting))) Py_RETURN_FALSE;
+  if (seen.wants(*mmcp_tensor_handle(plain)) || !seen.wants(*mmcp_tensor_handle(wanting)))
+    Py_RETURN_FALSE;
   seen.first = (size_t)first;
   seen.end = (size_t)end;
   Py_XSETREF(seen.type, (PyTypeObject *)Py_NewRef(type));
@@ -93,12 +90,12 @@ static bool is_inside(const char *tensor, const int64_t *extents, int ndim) {
 }
 
 void mmcp_glance_take(PyObject *object, mmcp_glance *out) {
-  out->tensor = *handle_of(object);
+  out->tensor = *mmcp_tensor_handle(object);
   if (out->tensor != NULL) memcpy(out->words, out->tensor + seen.first, seen.end - seen.first);
 }
 
 void mmcp_glance_confirm(PyObject *object, const dl_tensor *now, mmcp_glance *glance) {
-  char **handle = handle_of(object);
+  char **handle = mmcp_tensor_handle(object);
   void *data;
   if (now == NULL || now->data == NULL || now->byte_offset != 0 || *handle != glance->tensor ||
       !is_inside(*handle, now->shape, now->ndim) || !is_inside(*handle, now->strides, now->ndim) ||
@@ -107,7 +104,7 @@ void mmcp_glance_confirm(PyObject *object, const dl_tensor *now, mmcp_glance *gl
 }
 
 bool mmcp_glance_same(PyObject *object, const mmcp_glance *glance, const void *data, int device) {
-  char **handle = handle_of(object);
+  char **handle = mmcp_tensor_handle(object);
   void *lies;
   int32_t index;
   return *handle == glance->tensor && glance->tensor != NULL &&

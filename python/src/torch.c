@@ -23,8 +23,7 @@ enum {
   /* Results of fewer columns, but one, or rows take MKL up to twenty times as long as us. */
   LEAST_COLUMNS = 16,
   LEAST_COLUMNS_C64 = 4,
-  LEAST_ROWS = 4,
-  MOST_OF_FEW_COLUMNS = 1 << 11
+  LEAST_ROWS = 4
 };
 
 static PyObject *types, *mm, *mv, *dot, *matmul, *multi_dot, *is_grad_enabled, *by_us, *precision;
@@ -409,15 +408,17 @@ static bool is_wide(mmc_dtype dtype, double m, double n) {
 static double most_tiny(mmc_dtype dtype, bool by_vector) {
   switch (dtype) {
     case MMC_F32:
-      return 1 << 14;
+      return 1 << 11;
     case MMC_F64:
-      return by_vector ? 1 << 13 : 1 << 12;
+      return 1 << 10;
     case MMC_C64:
     case MMC_C128:
-      return by_vector ? 1 << 10 : 1 << 13;
+      return by_vector ? 1 << 8 : 1 << 9;
     case MMC_F16:
     case MMC_BF16:
-      return 1 << 10;
+      return by_vector ? 0 : 1 << 10;
+    case MMC_BOOL: /* PyTorch has no product of it */
+      return 0;
     default:
       return 1 << 12;
   }
@@ -439,10 +440,7 @@ static bool is_one_for_torch(const chain *c) {
     return all <= most_for_torch;
   if (c->is_row && !c->is_column) return false;
   const bool is_long = !c->is_column && c->dims[1] > MOST_TERMS;
-  double tiny = most_tiny(c->dtype, c->is_column);
-  if (c->dims[2] > 1 && has_few_columns(c->dtype, (double)c->dims[2]))
-    tiny = fmin(tiny, MOST_OF_FEW_COLUMNS);
-  if (!c->has_stacks && !is_long && each <= tiny) return true;
+  if (!c->has_stacks && !is_long && each <= most_tiny(c->dtype, c->is_column)) return true;
   if (!is_wide(c->dtype, (double)c->dims[0], (double)c->dims[2])) return false;
   return !c->is_row && !c->is_column && least > 0 && all <= most_for_torch &&
          (c->dtype == MMC_BF16 ? all : each) >= least;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor.h"
+
 /* ---- dtypes -------------------------------------------------------------------------------- */
 
 static const dl_dtype dl_dtypes[MMCP_DTYPES] = {
@@ -235,6 +237,7 @@ static int requires_grad(const kind *k, PyObject *object) {
 
 int mmcp_requires_grad(PyObject *object) {
   kind k;
+  if (mmcp_tensor_is_known(object)) return mmcp_tensor_wants_gradient(object);
   return kind_of(object, &k) ? requires_grad(&k, object) : -1;
 }
 
@@ -243,6 +246,10 @@ int mmcp_requires_grad(PyObject *object) {
  * they are not negated and may be read. */
 static int is_readable(const kind *k, PyObject *object, mmc_dtype dtype, bool *is_conj) {
   bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
+  if (mmcp_tensor_is_known(object)) {
+    *is_conj = is_complex && mmcp_tensor_is_conjugated(object);
+    return !mmcp_tensor_wants_gradient(object) && !mmcp_tensor_is_negated(object);
+  }
   int set = requires_grad(k, object);
   if (set == 0) set = ask(object, k->is_neg, mmcp.is_neg);
   int conj = set == 0 && is_complex ? ask(object, k->is_conj, mmcp.is_conj) : 0;
@@ -312,6 +319,7 @@ static void clear(mmcp_view *view) {
   view->buffer.obj = NULL;
   view->owner = NULL;
   view->managed = NULL;
+  view->made = NULL;
   view->copy = NULL;
   view->exchange = NULL;
   view->read_only = view->is_numpy = view->is_conj = false;
@@ -336,6 +344,8 @@ void mmcp_view_release(mmcp_view *view) {
   if (view->managed != NULL && view->managed->deleter != NULL)
     view->managed->deleter(view->managed);
   view->managed = NULL;
+  if (view->made != NULL) mmcp_tensor_destroy(view->made);
+  view->made = NULL;
   free(view->copy);
   view->copy = NULL;
 }
@@ -436,9 +446,31 @@ static void set_error(void *context, const char *kind, const char *message) {
   PyGILState_Release(gil);
 }
 
+/* Makes a matrix or a vector of PyTorch's; false where that is not to be done here. */
+static bool make_tensor(const dl_exchange *exchange, mmc_dtype dtype, int ndim,
+                        const int64_t *shape, mmcp_view *out) {
+  int64_t stride = 1;
+  for (int d = ndim - 1; d >= 0; d--) {
+    out->extents[d] = shape[d];
+    out->extents[2 + d] = stride;
+    if (shape[d] > 1) stride *= shape[d];
+  }
+  out->made = mmcp_tensor_make(exchange, dtype, ndim, out->extents, out->extents + 2, &out->data);
+  if (out->made == NULL) return false;
+  out->shape = out->extents;
+  out->strides = out->extents + 2;
+  out->stride_bytes = (int64_t)mmc_dtype_size(dtype);
+  out->ndim = ndim;
+  out->dtype = dtype;
+  out->device = MMCP_HOST;
+  out->exchange = exchange;
+  return true;
+}
+
 int mmcp_view_allocate(const dl_exchange *exchange, mmc_dtype dtype, int device, int ndim,
                        int64_t *shape, mmcp_view *out) {
   clear(out);
+  if (device == MMCP_HOST && ndim <= 2 && make_tensor(exchange, dtype, ndim, shape, out)) return 0;
   dl_tensor prototype = {
       .device = {device == MMCP_HOST ? DL_CPU : DL_CUDA, device == MMCP_HOST ? 0 : device},
       .ndim = ndim,
@@ -458,6 +490,9 @@ int mmcp_view_allocate(const dl_exchange *exchange, mmc_dtype dtype, int device,
 }
 
 PyObject *mmcp_view_object(mmcp_view *view) {
+  void *made = view->made;
+  view->made = NULL;
+  if (made != NULL) return mmcp_tensor_object(made);
   dl_managed_versioned *managed = view->managed;
   void *object = NULL;
   view->managed = NULL;

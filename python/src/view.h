@@ -26,6 +26,7 @@ typedef struct mmcp_view {
   Py_buffer buffer;              /* buffer.obj is NULL when none */
   PyObject *owner;               /* the object whose memory it is, or NULL */
   dl_managed_versioned *managed; /* the tensor of DLPack, or NULL */
+  void *made;                    /* the new tensor of PyTorch (tensor.h), or NULL */
   void *copy; /* what elements and strides were written to, by malloc(), or NULL: see gather.h */
   union {
     dl_tensor tensor;

@@ -36,6 +36,44 @@ def test_plan_says_where(make, device):
         p.execute([t.to(torch.complex64) for t in tensors])
 
 
+def test_results_are_tensors_like_any(make):
+    """Also where C makes them by PyTorch's functions of C++: of every dtype, small, large, empty, without dimensions."""
+    for dtype in DTYPES:
+        for dims in [[9, 4, 5, 3], [300, 2, 3, 800], [0, 4, 5, 3], [1, 4, 5, 1]]:
+            a, b, c = make(dims, dtype)
+            for chain in ([a, b, c], [a[0], b, c], [a, b, c[:, 0]], [a[0], b, c[:, 0]]) if dims[0] else ([a, b, c],):
+                result = mmchain.multi_dot(chain)
+                check(result, chain)
+                theirs = torch.empty(result.shape, dtype=dtype, device=a.device)
+                assert result.stride() == theirs.stride() and result.is_leaf and not result.is_inference()
+                assert result.untyped_storage().nbytes() == theirs.untyped_storage().nbytes()
+                result.add_(1).requires_grad_()
+            with torch.inference_mode():
+                assert mmchain.multi_dot([a, b, c]).is_inference()
+
+
+@needs_exchange
+def test_tensors_are_asked_as_pytorch_says():
+    """Lazily negated and conjugated, wanting gradients, and under torch.no_grad()."""
+    plain = torch.randn(5, 5, dtype=torch.complex128)
+    wanting, negated, conjugated = plain.clone().requires_grad_(), plain.conj().imag, plain.conj()
+    given = [plain, wanting, negated, conjugated]
+    addresses = tuple(tensor._cdata for tensor in given)
+    learn = _mmchain.learn_tensors
+    known = learn(_torch._exact, *given, addresses)
+    for i in range(4):  # one that is not what it is said to be
+        other = [*given[:i], given[i - 1], *given[i + 1 :]]
+        assert not learn(_torch._exact, *other, tuple(tensor._cdata for tensor in other))
+        assert not learn(_torch._exact, *given, (*addresses[:i], 8, *addresses[i + 1 :]))
+    assert known == learn(_torch._exact, *given, addresses)
+    for chain in ([plain, conjugated, plain], [conjugated, plain, conjugated], [negated, plain.real, negated]):
+        torch.testing.assert_close(mmchain.multi_dot(chain), reduce(torch.matmul, chain))
+    for wants in (wanting, torch.nn.Parameter(plain)):
+        assert mmchain.multi_dot([plain, wants, plain]).requires_grad
+        with torch.no_grad():
+            assert not mmchain.multi_dot([plain, wants, plain]).requires_grad
+
+
 def test_plan_of_tensors_without_memory():
     shapes = [torch.empty(shape, device="meta") for shape in [(5, 7), (7, 3), (3, 6)]]
     assert mmchain.plan(shapes).chain == "f32:5x7x3x6"
@@ -285,8 +323,10 @@ def test_a_matrix_and_a_vector_are_multiplied_by_whom_it_takes_least(counted, dt
     for a, b in ((matrix, vector), (matrix.t().contiguous().t(), vector), (vector, vector.clone())):
         counted.clear()
         product = mmchain.multi_dot([a, b])
-        is_onednns = dtype is torch.bfloat16 and _torch._has_bf16()
-        assert len(counted) == (0 if a.numel() == 90000 and not is_onednns else 1)
+        theirs = a.numel() <= {torch.float32: 1 << 11, torch.float64: 1 << 10, torch.complex64: 1 << 8}.get(dtype, 0)
+        if dtype is torch.bfloat16 and _torch._has_bf16():
+            theirs = rows == 1 or a.ndim == 1 or a.numel() >= 1 << 16
+        assert len(counted) == theirs
         torch.testing.assert_close(product, torch.matmul(a, b), **close)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         for a, b in ((matrix, vector), (vector, vector)):
@@ -297,6 +337,14 @@ def test_a_matrix_and_a_vector_are_multiplied_by_whom_it_takes_least(counted, dt
     mine, wanted.grad = wanted.grad, None
     torch.matmul(wanted, vector).abs().sum().backward()
     torch.testing.assert_close(mine, wanted.grad, **close)
+
+
+def test_small_bools_are_ours(counted):
+    """Of which PyTorch has no product."""
+    bools = [torch.rand(4, 4) < 0.4 for _ in range(2)]
+    product = mmchain.multi_dot(bools)
+    assert not counted and product.dtype is torch.bool
+    assert torch.equal(product, torch.matmul(*(x.double() for x in bools)) > 0)
 
 
 @needs_exchange
