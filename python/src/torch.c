@@ -419,8 +419,11 @@ static double most_tiny(mmc_dtype dtype, bool by_vector) {
       return by_vector ? 0 : 1 << 10;
     case MMC_BOOL: /* PyTorch has no product of it */
       return 0;
+    case MMC_I8:
+    case MMC_U8:
+      return by_vector ? 1 << 9 : 1 << 14;
     default:
-      return 1 << 12;
+      return by_vector ? 1 << 9 : 1 << 12;
   }
 }
 

@@ -225,7 +225,7 @@ static problem random_problem(int64_t largest, uint64_t *random) {
                .dtype = (mmc_dtype)(MMC_I8 + random_below(random, 9)),
                .m = random_below(random, largest),
                .k = random_below(random, largest),
-               .n = random_below(random, largest),
+               .n = random_below(random, 4) == 0 ? 1 : random_below(random, largest),
                .batch = random_below(random, 4) == 0 ? random_below(random, 5) : 1,
                .op_a = (mmc_op)random_below(random, 3),
                .op_b = (mmc_op)random_below(random, 3)};

@@ -388,6 +388,26 @@ PRODUCT(u16, uint16_t, unsigned)
 PRODUCT(u32, uint32_t, uint32_t)
 PRODUCT(u64, uint64_t, uint64_t)
 
+/* Defines products by a column of so many terms and more, as a row by the transposed A, whose sums
+ * are of vectors. */
+enum { COLUMN_TERMS = 16 };
+#define COLUMNS(suffix)                                                                            \
+  static void columns_##suffix(const mmci_gemm *x, const mmci_integer_steps *steps, int64_t count, \
+                               const char *a, const char *b, char *c) {                            \
+    mmci_gemm row = *x;                                                                            \
+    row.m = 1;                                                                                     \
+    row.n = x->m;                                                                                  \
+    row.a = (mmci_form){.trans = true, .ld = x->b.trans ? 1 : x->b.ld};                            \
+    row.b = (mmci_form){.trans = !x->a.trans, .ld = x->a.ld};                                      \
+    for (int64_t p = 0; p < count; p++, a += steps->a, b += steps->b, c += steps->c)               \
+      multiply_##suffix(&row, b, a, c);                                                            \
+  }
+
+COLUMNS(u8)
+COLUMNS(u16)
+COLUMNS(u32)
+COLUMNS(u64)
+
 /* In a product of truths, a line of B is a word of bits, WORD columns at a time. FIRST_PACKED of
  * its terms are packed first, as these may make all of C true, and then PACKED at a time. */
 enum { WORD = 64, FIRST_PACKED = 32, PACKED = 256, BYTES = 8 };
@@ -590,18 +610,19 @@ static void multiply(const mmci_gemm *gemm, const mmci_integer_steps *steps, int
     several_truth(gemm, steps, count, a, b, c);
     return;
   }
+  const bool is_column = gemm->n == 1 && gemm->ldc == 1 && gemm->k >= COLUMN_TERMS;
   switch (mmc_dtype_size(gemm->dtype)) {
     case 1:
-      several_u8(gemm, steps, count, a, b, c);
+      (is_column ? columns_u8 : several_u8)(gemm, steps, count, a, b, c);
       break;
     case 2:
-      several_u16(gemm, steps, count, a, b, c);
+      (is_column ? columns_u16 : several_u16)(gemm, steps, count, a, b, c);
       break;
     case 4:
-      several_u32(gemm, steps, count, a, b, c);
+      (is_column ? columns_u32 : several_u32)(gemm, steps, count, a, b, c);
       break;
     default:
-      several_u64(gemm, steps, count, a, b, c);
+      (is_column ? columns_u64 : several_u64)(gemm, steps, count, a, b, c);
       break;
   }
 }
