@@ -250,7 +250,7 @@ static mmcp_plan *add(const mmcp_problem *problem, const mmcp_options *options, 
 /* Says whether mmc_multiply() is likely to take neither plan nor run: see src/planner/little.h. */
 static bool is_little(const mmcp_problem *x, const mmcp_options *options) {
   enum {
-    MOST_FACTORS = 8,
+    MOST_FACTORS = 16,
     LEAST_REPEATS = 4,
     MOST_SIDE = 1 << 20,
     MOST_MULTIPLICATIONS = 1 << 27,

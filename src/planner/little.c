@@ -5,15 +5,19 @@
 
 #include "planner/cover.h"
 #include "planner/objective.h"
+#include "planner/time_order.h"
 
 enum { VERTICES = MMCI_LITTLE_FACTORS + 1 };
 
-/* The two tables of the dynamic program: multiplications, which fit 64 bits at these sizes, and
+/* The two tables of the dynamic program: multiplications, which fit 63 bits at these sizes, and
  * seconds. Ties go by mmci_tie_goes_before(), as in all solvers. */
 typedef struct tables {
   const mmc_chain *chain;
   const mmci_pricing *pricing; /* NULL for fewest multiplications */
   mmci_gemm gemm;              /* the product that was priced last */
+  const mmci_roofline *model;  /* where it alone prices products, or NULL */
+  double sum_s;                /* of the order of fewest multiplications, product by product */
+  bool is_usual;               /* whether these products all are; see is_usual() */
   int64_t count[VERTICES][VERTICES];
   double seconds[VERTICES][VERTICES];
   struct {
@@ -71,32 +75,36 @@ static bool price_product(tables *t, int32_t i, int32_t k, int32_t j, mmci_price
          (t->chain->batch == 1 || mmci_recipe_count(&price->recipe) == 1);
 }
 
-/* Fills the entry of the sub-chain (i, j). Returns false where a product has no seconds. */
-static bool fill_entry(tables *t, int32_t i, int32_t j) {
+static void fill_fewest(tables *t, int32_t i, int32_t j) {
   const int64_t *dims = t->chain->dims;
-  int32_t fewest = 0, fastest = 0;
+  int32_t fewest = 0;
   int64_t count = 0;
-  double seconds = 0;
   for (int32_t k = i + 1; k < j; k++) {
     const int64_t sum = t->count[i][k] + t->count[k][j] + dims[i] * dims[k] * dims[j];
-    if (is_better(t, i, j, k, fewest, sum < count, sum == count)) {
-      fewest = k;
-      count = sum;
-    }
+    if (!is_better(t, i, j, k, fewest, sum < count, sum == count)) continue;
+    fewest = k;
+    count = sum;
+  }
+  t->count[i][j] = count;
+  t->best.fewest[i][j] = (int8_t)fewest;
+}
+
+/* Returns false where a product has no seconds. */
+static bool fill_fastest(tables *t, int32_t i, int32_t j) {
+  int32_t fastest = 0;
+  double seconds = 0;
+  for (int32_t k = i + 1; k < j; k++) {
     const double parts_s = t->seconds[i][k] + t->seconds[k][j];
-    if (t->pricing == NULL || (fastest != 0 && parts_s > seconds)) continue;
+    if (fastest != 0 && parts_s > seconds) continue;
     mmci_price price;
     if (!price_product(t, i, k, j, &price)) return false;
     const double sum_s = parts_s + price.seconds;
-    if (is_better(t, i, j, k, fastest, sum_s < seconds, sum_s == seconds)) {
-      fastest = k;
-      seconds = sum_s;
-    }
+    if (!is_better(t, i, j, k, fastest, sum_s < seconds, sum_s == seconds)) continue;
+    fastest = k;
+    seconds = sum_s;
   }
-  t->count[i][j] = count;
   t->seconds[i][j] = seconds;
-  t->best.fewest[i][j] = (int8_t)fewest;
-  t->best.fastest[i][j] = (int8_t)(t->pricing != NULL ? fastest : fewest);
+  t->best.fastest[i][j] = (int8_t)fastest;
   return true;
 }
 
@@ -148,6 +156,21 @@ static bool keeps_fewest(tables *t) {
   return before_s - after_s <= sqrt(squares) + modelled;
 }
 
+/* Says whether a product of the order of fewest multiplications, the last that was priced, takes so
+ * little that no order is surely faster, when all of its products do. By the model a product takes
+ * at least a launch and its flops at the device's peak. Where x are the seconds of products that
+ * only ours has, and y those of products that only another order has, whose flops are no fewer, sum
+ * y is at least the sum of these bounds for ours. The other gains sum x - sum y, which may be off
+ * by (sum x + sum y) * doubt: it is not surely faster where each x is at most its bound times (1 +
+ * doubt) / (1 - doubt). */
+static bool is_usual(const tables *t, const mmci_price *price) {
+  const mmci_roofline *r = t->model;
+  if (r == NULL) return false;
+  const double doubt = mmci_doubt_of(price->source, price->error);
+  const double least_s = r->launch_s + mmci_gemm_flops(&t->gemm) / r->flops_per_s;
+  return price->seconds * (1 - doubt) <= least_s * (1 + doubt);
+}
+
 /* Writes the products of the sub-chain in the order of fewest multiplications, children before
  * parents, and returns what it is called. */
 static int32_t write_products(tables *t, int32_t i, int32_t j, int32_t *count,
@@ -160,37 +183,50 @@ static int32_t write_products(tables *t, int32_t i, int32_t j, int32_t *count,
   mmci_price price;
   products[*count] = (mmci_product){left, right};
   mmci_recipe_set_whole(recipe, 0);
-  if (t->pricing != NULL && price_product(t, i, k, j, &price) &&
-      !mmci_recipe_is_plain(&price.recipe))
-    *recipe = price.recipe;
+  if (t->pricing != NULL) {
+    const bool is_priced = price_product(t, i, k, j, &price);
+    if (is_priced && !mmci_recipe_is_plain(&price.recipe)) *recipe = price.recipe;
+    t->sum_s += price.seconds;
+    t->is_usual = t->is_usual && is_priced && is_usual(t, &price);
+  }
   return t->chain->n + (*count)++;
 }
 
 /* ---- the order ----------------------------------------------------------------------------- */
 
-static bool find_order(tables *t, mmci_product *products, mmci_recipe *recipes) {
+static void find_fewest(tables *t, mmci_product *products, mmci_recipe *recipes) {
   const int32_t n = t->chain->n;
   memset(&t->best, 0, sizeof t->best);
   for (int32_t i = n - 1; i >= 0; i--) {
     t->count[i][i + 1] = 0;
-    t->seconds[i][i + 1] = 0;
-    for (int32_t j = i + 2; j <= n; j++)
-      if (!fill_entry(t, i, j)) return false;
+    for (int32_t j = i + 2; j <= n; j++) fill_fewest(t, i, j);
   }
-  /* Where another order is surely faster, a plan compares them by what groups take. */
-  if (memcmp(t->best.fewest, t->best.fastest, sizeof t->best.fewest) != 0 && !keeps_fewest(t))
-    return false;
   int32_t count = 0;
+  t->sum_s = 0;
+  t->is_usual = true;
   write_products(t, 0, n, &count, products, recipes);
-  return true;
 }
 
-/* Says whether a plan for time would try wide trees, or every tree where calls were measured. */
-static bool tries_more(const struct mmci_opened *on, const mmc_chain *chain,
-                       const mmci_wisdom_pricing *wisdom) {
+/* Says whether a plan would keep the order of fewest multiplications of all that differ from it;
+ * false as well where a product has no seconds. */
+static bool is_kept(tables *t) {
+  const int32_t n = t->chain->n;
+  if (t->is_usual) return true;
+  for (int32_t i = n - 1; i >= 0; i--) {
+    t->seconds[i][i + 1] = 0;
+    for (int32_t j = i + 2; j <= n; j++)
+      if (!fill_fastest(t, i, j)) return false;
+  }
+  /* Where another order is surely faster, a plan compares them by what groups take. */
+  return memcmp(t->best.fewest, t->best.fastest, sizeof t->best.fewest) == 0 || keeps_fewest(t);
+}
+
+/* Says whether a plan for time would try wide trees, of a chain whose products take so long one by
+ * one. */
+static bool tries_wide(const struct mmci_opened *on, const mmc_chain *chain, double sum_s) {
   const mmci_order_problem problem = {.n = chain->n, .dims = chain->dims};
-  if (!mmci_offers_groups(on)) return false;
-  return mmci_order_in_runs(&problem) > 0 || mmci_wisdom_pricing_knows_groups(wisdom, chain);
+  return sum_s >= mmci_least_wide_s * (chain->n - 1) && mmci_offers_groups(on) &&
+         mmci_order_in_runs(&problem) > 0;
 }
 
 mmc_status mmci_little_order(const mmci_objective *objective, const mmc_chain *chain,
@@ -206,7 +242,8 @@ mmc_status mmci_little_order(const mmci_objective *objective, const mmc_chain *c
       !is_little(chain) || !is_plain(options))
     return MMC_OK;
   if (!by_time) {
-    *found = find_order(&t, products, recipes);
+    find_fewest(&t, products, recipes);
+    *found = true;
     return MMC_OK;
   }
   mmci_wisdom_pricing *known;
@@ -217,10 +254,15 @@ mmc_status mmci_little_order(const mmci_objective *objective, const mmc_chain *c
     products[0] = (mmci_product){0, 1};
     mmci_recipe_set_whole(&recipes[0], 0);
     *found = true;
-  } else if (!tries_more(on, chain, known)) {
+  } else if (!mmci_offers_groups(on) || !mmci_wisdom_pricing_knows_groups(known, chain)) {
     t.pricing = &pricing;
     t.gemm = mmci_chain_product(chain, MMCI_NATIVE, 0, 1, 2);
-    *found = find_order(&t, products, recipes);
+    t.gemm.batch = chain->batch;
+    const mmci_roofline *model = mmci_wisdom_pricing_roofline(known);
+    t.model =
+        mmci_wisdom_pricing_knows_products(known) || model->model.seconds != NULL ? NULL : model;
+    find_fewest(&t, products, recipes);
+    *found = !tries_wide(on, chain, t.sum_s) && is_kept(&t);
   }
   mmci_wisdom_pricing_release(known);
   return MMC_OK;

@@ -10,8 +10,9 @@
  * and one thread multiplies a batch. Whether their steps form groups changes no bit of a result,
  * since they are products of the same calls either way. */
 enum {
-  MMCI_LITTLE_FACTORS = 8,
-  MMCI_LITTLE_SIDE = 1 << 20, /* sums of seven products of three sides fit into 63 bits */
+  MMCI_LITTLE_FACTORS = 16,
+  /* A product of three sides, and what the cheapest orders of its parts take, fit into 63 bits. */
+  MMCI_LITTLE_SIDE = 1 << 20,
   MMCI_LITTLE_MULTIPLICATIONS = 1 << 27,
   MMCI_LITTLE_IN_BATCH = 1 << 20
 };

@@ -365,9 +365,22 @@ static mmc_status try_wide(best *x, mmci_tree *tree, int32_t segments, bool in_r
   return status;
 }
 
+/* Says whether wide trees are worth looking for, by what the plan's products take one by one. */
+static bool is_long(const best *x) {
+  const double least_s = mmci_least_wide_s * x->plan->step_count;
+  double sum_s = 0;
+  for (int32_t s = 0; s < x->plan->step_count && sum_s < least_s; s++) {
+    mmci_price price;
+    price_product(x->chain, mmci_plan_range(x->plan, &x->plan->steps[s]), &price);
+    sum_s += price.seconds;
+  }
+  return sum_s >= least_s;
+}
+
 /* Tries a tree with as many segments as the device has workers, and a balanced one. */
 static mmc_status try_both_wide(best *x, mmci_error *error) {
   const mmc_chain *chain = x->chain->chain;
+  if (!is_long(x)) return MMC_OK;
   const mmci_order_problem problem = {.n = chain->n, .dims = chain->dims};
   const int32_t segments[] = {x->chain->request->machine->facts.width, INT32_MAX};
   mmci_tree trees[2];

@@ -9,6 +9,10 @@
  * many factors takes a few hundredths of a second. */
 enum { MMCI_TIME_MOST_FACTORS = 64 };
 
+/* Wide trees are tried of chains whose products take so long one by one, on average: of shorter
+ * ones they save less than looking for them takes. */
+static const double mmci_least_wide_s = 1e-6;
+
 /* A request for a plan for time. */
 typedef struct mmci_time_request {
   const mmci_pricing *pricing;

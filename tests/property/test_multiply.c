@@ -16,7 +16,7 @@
 #include "mmchain.h"
 
 static const uint64_t first_seed = 20261125;
-enum { MOST_FACTORS = 9, ROUNDS = 1500, GUARD = 0x5a };
+enum { MOST_FACTORS = 17, ROUNDS = 1500, GUARD = 0x5a };
 
 typedef struct problem {
   uint64_t seed;
