@@ -34,6 +34,9 @@ struct mmci_wisdom_table {
   mmci_wisdom_table *next;       /* the next table in the cache */
   size_t count, slots;           /* slots is 0 or a power of two above 2 * count */
   mmci_wisdom_product *products; /* a slot without a recipe is free */
+  /* 8 bits for each slot, of which those of the products' hashes are set. Plans ask for many
+   * products that are not there, and these bits stay in the caches. */
+  uint64_t *filter;
   array_entry *arrays;
   fact_entry *facts[FACT_LISTS]; /* heads of lists of facts, chosen by the hash of their names */
   block *blocks;
@@ -80,10 +83,13 @@ static uint64_t stir(uint64_t hash, uint64_t value) {
   return hash ^ hash >> 29;
 }
 
-static size_t slot_of(const mmci_wisdom_table *table, const mmci_wisdom_key *key) {
-  uint64_t words = (uint64_t)key->op_a << 8 | (uint64_t)key->op_b << 4 | (uint64_t)key->objective;
-  uint64_t hash = stir(stir(stir(words + 1, (uint64_t)key->m), (uint64_t)key->k), (uint64_t)key->n);
-  return (size_t)(hash ^ hash >> 32) & (table->slots - 1);
+static uint64_t hash_of(const mmci_wisdom_key *key) {
+  const uint64_t words =
+      (uint64_t)key->op_a << 8 | (uint64_t)key->op_b << 4 | (uint64_t)key->objective;
+  /* Odd numbers without a pattern make sums that sizes share rarely. */
+  return stir(words, (uint64_t)key->m * UINT64_C(0xD6E8FEB86659FD93) +
+                         (uint64_t)key->k * UINT64_C(0xA0761D6478BD642F) +
+                         (uint64_t)key->n * UINT64_C(0xE7037ED1A0B428DB));
 }
 
 static bool same_key(const mmci_wisdom_key *a, const mmci_wisdom_key *b) {
@@ -91,24 +97,41 @@ static bool same_key(const mmci_wisdom_key *a, const mmci_wisdom_key *b) {
          a->objective == b->objective;
 }
 
+/* Returns two bits of a word of the filter. */
+static uint64_t bits_of(uint64_t hash) {
+  return UINT64_C(1) << (hash >> 58) | UINT64_C(1) << (hash >> 52 & 63);
+}
+
+static uint64_t *word_of(const mmci_wisdom_table *table, uint64_t hash) {
+  return &table->filter[hash >> 32 & (table->slots / 8 - 1)];
+}
+
 /* Returns the slot that holds the key, or the free slot where it would go. */
-static mmci_wisdom_product *seek(const mmci_wisdom_table *table, const mmci_wisdom_key *key) {
-  size_t slot = slot_of(table, key);
+static mmci_wisdom_product *seek(const mmci_wisdom_table *table, const mmci_wisdom_key *key,
+                                 uint64_t hash) {
+  size_t slot = (size_t)(hash ^ hash >> 32) & (table->slots - 1);
   while (table->products[slot].recipe != NULL && !same_key(&table->products[slot].key, key))
     slot = (slot + 1) & (table->slots - 1);
   return &table->products[slot];
 }
 
+static void put_product(mmci_wisdom_table *table, const mmci_wisdom_product *product) {
+  const uint64_t hash = hash_of(&product->key);
+  *seek(table, &product->key, hash) = *product;
+  *word_of(table, hash) |= bits_of(hash);
+}
+
 static mmc_status grow_slots(mmci_wisdom_table *table, mmci_error *error) {
   mmci_wisdom_table grown = {.slots = table->slots == 0 ? 16 : 2 * table->slots};
-  grown.products = mmci_alloc_zeroed(grown.slots, sizeof *grown.products);
+  grown.products = mmci_alloc_zeroed(grown.slots, sizeof *grown.products + 1);
   if (grown.products == NULL)
-    return mmci_fail_nomem(error, (uint64_t)grown.slots * sizeof *grown.products);
+    return mmci_fail_nomem(error, (uint64_t)grown.slots * (sizeof *grown.products + 1));
+  grown.filter = (uint64_t *)(grown.products + grown.slots);
   for (size_t s = 0; s < table->slots; s++)
-    if (table->products[s].recipe != NULL)
-      *seek(&grown, &table->products[s].key) = table->products[s];
+    if (table->products[s].recipe != NULL) put_product(&grown, &table->products[s]);
   free(table->products);
   table->products = grown.products;
+  table->filter = grown.filter;
   table->slots = grown.slots;
   return MMC_OK;
 }
@@ -121,7 +144,7 @@ static mmc_status add_product(mmci_wisdom_table *table, const mmci_wisdom_produc
   copy.recipe = take_text(table, product->recipe);
   copy.source = take_text(table, product->source);
   if (copy.recipe == NULL || copy.source == NULL) return mmci_fail_nomem(error, BLOCK_SIZE);
-  *seek(table, &copy.key) = copy;
+  put_product(table, &copy);
   table->count++;
   return MMC_OK;
 }
@@ -133,7 +156,9 @@ bool mmci_wisdom_has_products(const mmci_wisdom_table *table) {
 const mmci_wisdom_product *mmci_wisdom_find(const mmci_wisdom_table *table,
                                             const mmci_wisdom_key *key) {
   if (table->count == 0) return NULL;
-  const mmci_wisdom_product *found = seek(table, key);
+  const uint64_t hash = hash_of(key);
+  if ((bits_of(hash) & ~*word_of(table, hash)) != 0) return NULL;
+  const mmci_wisdom_product *found = seek(table, key, hash);
   return found->recipe != NULL ? found : NULL;
 }
 
