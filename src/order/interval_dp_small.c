@@ -23,25 +23,49 @@ static mmc_status bad_price(double price, int32_t i, int32_t k, int32_t j, mmci_
                    price, i, k, j);
 }
 
-static mmc_status find_cell(small *s, int32_t i, int32_t j, mmci_error *error) {
+/* The best split of a sub-chain so far; 0 where there is none. */
+typedef struct best {
+  double cost;
+  int32_t split;
+} best;
+
+static mmc_status try_split(const small *s, int32_t i, int32_t k, int32_t j, best *out,
+                            mmci_error *error) {
   const mmci_order_problem *problem = s->problem;
-  double best = (double)INFINITY;
-  int32_t split = 0;
+  const double parts = s->cost[i][k] + s->cost[k][j];
+  if (problem->is_price_trusted && parts > out->cost) return MMC_OK;
+  const double price = problem->price(problem->price_user, i, k, j);
+  if (!(price >= 0)) return bad_price(price, i, k, j, error);
+  const double cost = parts + price;
+  if (out->split == 0 || cost < out->cost ||
+      (cost == out->cost && mmci_tie_goes_before(problem->dims, i, j, k, out->split)))
+    *out = (best){cost, k};
+  return MMC_OK;
+}
+
+/* Returns the split whose parts cost least. */
+static int32_t find_first(const small *s, int32_t i, int32_t j) {
+  int32_t first = i + 1;
+  double least = (double)INFINITY;
   for (int32_t k = i + 1; k < j; k++) {
     const double parts = s->cost[i][k] + s->cost[k][j];
-    if (problem->is_price_trusted && parts > best) continue;
-    const double price = problem->price(problem->price_user, i, k, j);
-    if (!(price >= 0)) return bad_price(price, i, k, j, error);
-    const double cost = parts + price;
-    if (split != 0 && !(cost < best) &&
-        !(cost == best && mmci_tie_goes_before(problem->dims, i, j, k, split)))
-      continue;
-    best = cost;
-    split = k;
+    first = parts < least ? k : first;
+    least = parts < least ? parts : least;
   }
-  s->cost[i][j] = best;
-  s->split[i][j] = (int16_t)split;
-  return MMC_OK;
+  return first;
+}
+
+/* Where not all prices are asked for, fewer are when the likely split is tried before the others.
+ */
+static mmc_status find_cell(small *s, int32_t i, int32_t j, mmci_error *error) {
+  const int32_t first = s->problem->is_price_trusted ? find_first(s, i, j) : i + 1;
+  best best = {(double)INFINITY, 0};
+  mmc_status status = try_split(s, i, first, j, &best, error);
+  for (int32_t k = i + 1; k < j && status == MMC_OK; k++)
+    if (k != first) status = try_split(s, i, k, j, &best, error);
+  s->cost[i][j] = best.cost;
+  s->split[i][j] = (int16_t)best.split;
+  return status;
 }
 
 static mmc_status fill(small *s, mmci_error *error) {

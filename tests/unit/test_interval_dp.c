@@ -350,7 +350,9 @@ static void prices_are_the_textbooks(void **state) {
           .n = sizes[t], .dims = dims, .price = hashed, .price_user = &kind};
       fill_prices(&problem);
       double expected = book.price[0][problem.n];
-      for (problem.threads = 1; problem.threads <= 3; problem.threads += 2) {
+      for (int way = 0; way < 4; way++) {
+        problem.threads = way & 1 ? 3 : 1;
+        problem.is_price_trusted = way & 2;
         mmci_order_answer answer = solve_price(&problem);
         if (!(answer.price == expected) || !same_tree(&answer.tree))
           fail_msg("price %.17g, expected %.17g: n = %d, kind %d, seed %llu", answer.price,
