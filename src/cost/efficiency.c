@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/lesser.h"
 
 int64_t mmci_array_count(const mmci_array *array) {
   return (int64_t)array->grid[0].count * array->grid[1].count * array->grid[2].count;
@@ -31,6 +32,8 @@ void mmci_array_destroy(mmci_array *array) {
   free(array->seconds);
   free(array->floors[0]);
   free(array->floors[1]);
+  free(array->is_whole);
+  for (int i = 0; i < 3; i++) free(array->places[i]);
   free(array);
 }
 
@@ -40,6 +43,16 @@ static bool is_grid(const mmci_grid *grid) {
     if (grid->values[i] <= (i > 0 ? grid->values[i - 1] : 0) || grid->values[i] % grid->step != 0)
       return false;
   return true;
+}
+
+static double between(double a, double b, double share) {
+  return a + share * (b - a); /* a and b are the same where the share is 0 */
+}
+
+/* Returns how far points are apart that are neighbours along an axis. */
+static int64_t stride_of(const mmci_array *array, int axis) {
+  const int64_t columns = array->grid[2].count;
+  return axis == 0 ? array->grid[1].count * columns : axis == 1 ? columns : 1;
 }
 
 /* A float below the number, by a little more than rounding may add. */
@@ -59,6 +72,31 @@ static void write_floors(mmci_array *array, int axis, float *floors) {
   }
 }
 
+/* By what a grid value is multiplied to give the one before; 1 for the first. */
+typedef struct grid_ratios {
+  double of[3][MMCI_ARRAY_VALUES];
+} grid_ratios;
+
+/* Says whether no cut along m (0) or n (2) of a product between a point and the ones before may
+ * take less, by more than its margin, than the product at the efficiency of the point, which is no
+ * less than what best_cut() compares with. The floor of lines along the axis, and that time, are
+ * linear in each of the other two sizes, so that the four lines at their ends tell it of all. */
+static bool stays_whole(const mmci_array *array, const grid_ratios *ratios, int axis,
+                        const int at[3], int64_t point) {
+  const double more = 1 + 1e-9; /* than roundings may add up to */
+  const int other = 2 - axis;
+  const float *floors = array->floors[axis / 2] + point;
+  const int64_t back[2] = {at[1] > 0 ? stride_of(array, 1) : 0,
+                           at[other] > 0 ? stride_of(array, other) : 0};
+  const double part[2] = {ratios->of[1][at[1]], ratios->of[other][at[other]]},
+               share_s = array->seconds[point] / (double)array->grid[axis].values[at[axis]] * more,
+               most = 1 + mmci_lesser(array->trust.margin, array->trust.between);
+  return (double)floors[0] * most >= share_s &&
+         (double)floors[-back[0]] * most >= share_s * part[0] &&
+         (double)floors[-back[1]] * most >= share_s * part[1] &&
+         (double)floors[-back[0] - back[1]] * most >= share_s * (part[0] * part[1]);
+}
+
 static mmc_status add_floors(mmci_array *array, mmci_error *error) {
   const size_t count = (size_t)mmci_array_count(array);
   for (int f = 0; f < 2; f++) {
@@ -66,8 +104,75 @@ static mmc_status add_floors(mmci_array *array, mmci_error *error) {
     if (array->floors[f] == NULL) return mmci_fail_nomem(error, count * sizeof *array->floors[f]);
     write_floors(array, 2 * f, array->floors[f]);
   }
+  array->is_whole = mmci_alloc_array(count, sizeof *array->is_whole);
+  if (array->is_whole == NULL) return mmci_fail_nomem(error, count * sizeof *array->is_whole);
+  grid_ratios ratios;
+  for (int i = 0; i < 3; i++)
+    for (int v = 0; v < array->grid[i].count; v++)
+      ratios.of[i][v] =
+          v > 0 ? (double)array->grid[i].values[v - 1] / (double)array->grid[i].values[v] : 1;
+  int at[3];
+  int64_t point = 0;
+  for (at[0] = 0; at[0] < array->grid[0].count; at[0]++)
+    for (at[1] = 0; at[1] < array->grid[1].count; at[1]++)
+      for (at[2] = 0; at[2] < array->grid[2].count; at[2]++, point++)
+        array->is_whole[point] =
+            stays_whole(array, &ratios, 0, at, point) && stays_whole(array, &ratios, 2, at, point);
   return MMC_OK;
 }
+
+/* ---- places -------------------------------------------------------------------------------- */
+
+static int64_t rounded_up(int64_t size, int64_t step) {
+  return step == 1 ? size : (size + step - 1) / step * step;
+}
+
+/* Finds the place of a size along an axis; returns false when it is not within the grid. */
+static bool find_in_grid(const mmci_array *array, int axis, int64_t size, mmci_grid_place *out) {
+  const mmci_grid *grid = &array->grid[axis];
+  if (size < 1 || size > grid->values[grid->count - 1]) return false;
+  const int64_t up = rounded_up(size, grid->step);
+  int low = 0; /* ends at the first value that is not below up; no branch depends on the size */
+  for (int left = grid->count; left > 1; left -= left / 2)
+    low += grid->values[low + left / 2 - 1] < up ? left / 2 : 0;
+  const uint32_t stride = (uint32_t)stride_of(array, axis), at = (uint32_t)low * stride;
+  *out = (mmci_grid_place){{at, at}, 0, {1, 1}};
+  if (low == 0 || grid->values[low] == up) return true;
+  const int64_t below = grid->values[low - 1], above = grid->values[low];
+  out->at[0] = at - stride;
+  out->share = (double)(up - below) / (double)(above - below);
+  const double size_between = between((double)below, (double)above, out->share);
+  out->larger[0] = size_between / (double)below;
+  out->larger[1] = size_between / (double)above;
+  return true;
+}
+
+/* Returns the place of a size along an axis, which may lie in room; NULL when it is not within the
+ * grid. */
+static inline const mmci_grid_place *find_place(const mmci_array *array, int axis, int64_t size,
+                                                mmci_grid_place *room) {
+  if (size >= 1 && size <= array->placed[axis]) return &array->places[axis][size - 1];
+  return find_in_grid(array, axis, size, room) ? room : NULL;
+}
+
+/* Places of larger sizes are found when they are asked for: their products take far longer. */
+enum { MOST_PLACED = 1024 };
+
+static mmc_status add_places(mmci_array *array, mmci_error *error) {
+  for (int i = 0; i < 3; i++) {
+    const int64_t last = array->grid[i].values[array->grid[i].count - 1];
+    const int32_t count = last < MOST_PLACED ? (int32_t)last : MOST_PLACED;
+    array->places[i] = mmci_alloc_array((size_t)count, sizeof *array->places[i]);
+    if (array->places[i] == NULL)
+      return mmci_fail_nomem(error, (uint64_t)count * sizeof *array->places[i]);
+    for (int32_t size = 1; size <= count; size++)
+      find_in_grid(array, i, size, &array->places[i][size - 1]);
+    array->placed[i] = count;
+  }
+  return MMC_OK;
+}
+
+/* ---- restored ------------------------------------------------------------------------------ */
 
 mmc_status mmci_array_restore(const mmci_gemm *like, const mmci_grid grid[3], const double *seconds,
                               const mmci_trust *trust, mmci_array **out, mmci_error *error) {
@@ -93,6 +198,7 @@ mmc_status mmci_array_restore(const mmci_gemm *like, const mmci_grid grid[3], co
                      seconds[at], at);
   }
   status = add_floors(array, error);
+  if (status == MMC_OK) status = add_places(array, error);
   if (status == MMC_OK)
     *out = array;
   else
@@ -102,96 +208,52 @@ mmc_status mmci_array_restore(const mmci_gemm *like, const mmci_grid grid[3], co
 
 /* ---- interpolation ------------------------------------------------------------------------- */
 
-/* Where a size lies in a grid: it has gone this share of the way from value at to the next. */
-typedef struct place {
-  int at, next;
-  double share;
-} place;
-
-static int64_t rounded_up(int64_t size, int64_t step) {
-  return step == 1 ? size : (size + step - 1) / step * step;
-}
-
-/* Finds the place of a size; returns false when it is not within the grid. */
-static bool find_in_grid(const mmci_grid *grid, int64_t size, place *out) {
-  if (size < 1 || size > grid->values[grid->count - 1]) return false;
-  const int64_t up = rounded_up(size, grid->step);
-  int low = 0; /* ends at the first value that is not below up; no branch depends on the size */
-  for (int left = grid->count; left > 1; left -= left / 2)
-    low += grid->values[low + left / 2 - 1] < up ? left / 2 : 0;
-  *out = (place){.at = low, .next = low};
-  if (low == 0 || grid->values[low] == up) return true;
-  int64_t below = grid->values[low - 1];
-  out->at = low - 1;
-  out->share = (double)(up - below) / (double)(grid->values[low] - below);
-  return true;
-}
-
-static double between(double a, double b, double share) {
-  return share > 0 ? a + share * (b - a) : a;
-}
-
-/* The seconds of an array, with the strides of its three axes. */
-typedef struct view {
+/* A product in an array: the places of its sizes, some of which lie in room. Of the eight points
+ * around it, point c is at the greater value along m where c & 1, along k where c & 2, along n
+ * where c & 4. */
+typedef struct cell {
   const mmci_array *array;
-  int64_t strides[3];
-} view;
+  const mmci_grid_place *place[3];
+  mmci_grid_place room[3];
+} cell;
 
-static view view_of(const mmci_array *array) {
-  int64_t columns = array->grid[2].count;
-  return (view){.array = array, .strides = {array->grid[1].count * columns, columns, 1}};
+/* Finds the cell of a product; returns false outside of the array. */
+static inline bool find_cell(const mmci_array *array, int64_t m, int64_t k, int64_t n, cell *out) {
+  out->array = array;
+  out->place[0] = find_place(array, 0, m, &out->room[0]);
+  out->place[1] = find_place(array, 1, k, &out->room[1]);
+  out->place[2] = find_place(array, 2, n, &out->room[2]);
+  return out->place[0] != NULL && out->place[1] != NULL && out->place[2] != NULL;
 }
 
-static void find_corners(const view *v, const place p[3], double corners[8]) {
-  for (int c = 0; c < 8; c++) {
-    int64_t at = 0;
-    for (int i = 0; i < 3; i++) at += v->strides[i] * (c >> i & 1 ? p[i].next : p[i].at);
-    corners[c] = v->array->seconds[at];
-  }
+static inline size_t point_of(const cell *x, int c) {
+  return (size_t)x->place[0]->at[c & 1] + x->place[1]->at[c >> 1 & 1] + x->place[2]->at[c >> 2];
 }
 
-/* Returns what the size takes at the best efficiency of its corners: where the time leaps between
+/* Returns the seconds of the product between those of the points. */
+static inline double interpolated(const cell *x) {
+  const double *seconds = x->array->seconds;
+  double s[4];
+  for (int c = 0; c < 4; c++)
+    s[c] = between(seconds[point_of(x, c)], seconds[point_of(x, c + 4)], x->place[2]->share);
+  for (int c = 0; c < 2; c++) s[c] = between(s[c], s[c + 2], x->place[1]->share);
+  return between(s[0], s[1], x->place[0]->share);
+}
+
+/* Returns what the product takes at the best efficiency of the points: where the time leaps between
  * grid values, the size may lie before the leap or behind it. */
-static double least_seconds(const view *v, const place p[3], const double corners[8]) {
-  double larger[3][2]; /* how many times the size is larger than the corner */
+static double least_seconds(const cell *x) {
+  const double *m = x->place[0]->larger, *k = x->place[1]->larger, *n = x->place[2]->larger;
   double least = (double)INFINITY;
-  for (int i = 0; i < 3; i++) {
-    const int64_t *values = v->array->grid[i].values;
-    const double at = (double)values[p[i].at], next = (double)values[p[i].next];
-    const bool is_between = p[i].share > 0;
-    const double size = between(at, next, p[i].share);
-    larger[i][0] = is_between ? size / at : 1;
-    larger[i][1] = is_between ? size / next : 1;
-  }
-  for (int c = 0; c < 8; c++) {
-    const double seconds =
-        corners[c] * (larger[0][c & 1] * larger[1][c >> 1 & 1] * larger[2][c >> 2]);
-    least = seconds < least ? seconds : least;
-  }
+  for (int c = 0; c < 8; c++)
+    least = mmci_lesser(x->array->seconds[point_of(x, c)] * (m[c & 1] * k[c >> 1 & 1] * n[c >> 2]),
+                        least);
   return least;
 }
 
-static double interpolated(const double all[8], const place p[3]) {
-  double corners[8];
-  memcpy(corners, all, sizeof corners);
-  for (int i = 2, count = 4; i >= 0; i--, count /= 2)
-    for (int c = 0; c < count; c++)
-      corners[c] = between(corners[c], corners[c + count], p[i].share);
-  return corners[0];
-}
-
-static bool find_places(const mmci_array *array, int64_t m, int64_t k, int64_t n, place p[3]) {
-  return find_in_grid(&array->grid[0], m, &p[0]) && find_in_grid(&array->grid[1], k, &p[1]) &&
-         find_in_grid(&array->grid[2], n, &p[2]);
-}
-
 double mmci_array_seconds(const mmci_array *array, int64_t m, int64_t k, int64_t n) {
-  place p[3];
-  if (!find_places(array, m, k, n, p)) return (double)NAN;
-  const view v = view_of(array);
-  double corners[8];
-  find_corners(&v, p, corners);
-  return interpolated(corners, p);
+  cell x;
+  return find_cell(array, m, k, n, &x) ? interpolated(&x) : (double)NAN;
 }
 
 /* ---- two arrays ---------------------------------------------------------------------------- */
@@ -295,17 +357,17 @@ typedef struct cut {
 
 /* Writes the times along an axis up to the size itself, with the other two sizes fixed: E(*, n, k)
  * or E(m, *, k). */
-static void time_line(const view *v, const place p[3], int axis, double line[MMCI_ARRAY_VALUES]) {
-  int one = (axis + 1) % 3, other = (axis + 2) % 3;
-  const double *from[4]; /* the corners of the other two axes */
+static void time_line(const cell *x, int axis, double line[MMCI_ARRAY_VALUES]) {
+  const int one = (axis + 1) % 3, other = (axis + 2) % 3;
+  const int64_t stride = stride_of(x->array, axis), end = x->place[axis]->at[1];
+  const double share = x->place[one]->share;
+  const double *from[4]; /* the points at the other two sizes and the first value */
   for (int c = 0; c < 4; c++)
-    from[c] = v->array->seconds + v->strides[one] * (c & 1 ? p[one].next : p[one].at) +
-              v->strides[other] * (c & 2 ? p[other].next : p[other].at);
-  for (int i = 0; i <= p[axis].next; i++) {
-    int64_t at = i * v->strides[axis];
-    double low = between(from[0][at], from[1][at], p[one].share);
-    double high = p[other].share > 0 ? between(from[2][at], from[3][at], p[one].share) : low;
-    line[i] = between(low, high, p[other].share);
+    from[c] = x->array->seconds + x->place[one]->at[c & 1] + x->place[other]->at[c >> 1];
+  for (int64_t at = 0, i = 0; at <= end; at += stride, i++) {
+    const double low = between(from[0][at], from[1][at], share),
+                 high = between(from[2][at], from[3][at], share);
+    line[i] = between(low, high, x->place[other]->share);
   }
 }
 
@@ -336,55 +398,77 @@ static void best_on_line(const mmci_array *array, const double *line, mmci_axis 
 
 /* Says whether some cut of the size along m (0) or n (2) might take less than plain_s by more than
  * its margin. No part takes less for its size than the floor of all sizes up to the whole. */
-static bool may_gain(const view *v, const place p[3], int axis, int64_t size, double plain_s) {
-  const mmci_array *array = v->array;
-  const float *floors = array->floors[axis / 2];
+static bool may_gain(const cell *x, int axis, int64_t size, double plain_s) {
+  const float *floors = x->array->floors[axis / 2];
   if (floors == NULL) return true;
   const int one = (axis + 1) % 3, other = (axis + 2) % 3;
+  const double share = x->place[one]->share;
   double corners[4];
   for (int c = 0; c < 4; c++)
-    corners[c] = (double)floors[v->strides[axis] * p[axis].next +
-                                v->strides[one] * (c & 1 ? p[one].next : p[one].at) +
-                                v->strides[other] * (c & 2 ? p[other].next : p[other].at)];
-  const double low = between(corners[0], corners[1], p[one].share),
-               high = between(corners[2], corners[3], p[one].share),
-               least_s = (double)size * between(low, high, p[other].share);
-  const mmci_trust *trust = &array->trust;
-  const double margin = trust->margin < trust->between ? trust->margin : trust->between;
-  return least_s * (1 + margin) < plain_s;
+    corners[c] = (double)floors[point_of(x, 1 << axis | (c & 1) << one | c >> 1 << other)];
+  const double low = between(corners[0], corners[1], share),
+               high = between(corners[2], corners[3], share),
+               least_s = (double)size * between(low, high, x->place[other]->share);
+  const mmci_trust *trust = &x->array->trust;
+  return least_s * (1 + mmci_lesser(trust->margin, trust->between)) < plain_s;
+}
+
+/* Finds the best cut along m or n of a product that takes plain_s. */
+static void best_cut(const cell *x, const int64_t sizes[3], double plain_s, cut *best) {
+  const double least_s = mmci_lesser(least_seconds(x), plain_s);
+  const bool on_grid =
+      x->place[0]->share == 0 && x->place[1]->share == 0 && x->place[2]->share == 0;
+  double line[MMCI_ARRAY_VALUES];
+  *best = (cut){.axis = MMCI_PIECE, .seconds = least_s};
+  for (int axis = 0; axis < 3; axis += 2) {
+    if (!may_gain(x, axis, rounded_up(sizes[axis], x->array->grid[axis].step), least_s)) continue;
+    time_line(x, axis, line);
+    best_on_line(x->array, line, (mmci_axis)(MMCI_AXIS_M + axis), sizes[axis], least_s, on_grid,
+                 best);
+  }
+}
+
+/* Finds what a product takes by the plain call, and its best cut, whose axis is MMCI_PIECE where no
+ * cut gains. Returns false outside of the array. */
+static inline bool find_best(const mmci_array *array, int64_t m, int64_t k, int64_t n,
+                             double *plain_s, cut *best) {
+  cell x;
+  if (!find_cell(array, m, k, n, &x)) return false;
+  *plain_s = interpolated(&x);
+  best->axis = MMCI_PIECE;
+  if (array->is_whole == NULL || !array->is_whole[point_of(&x, 7)])
+    best_cut(&x, (int64_t[]){m, k, n}, *plain_s, best);
+  return true;
+}
+
+static bool split_by(const cut *cut, mmci_recipe *out) {
+  const mmci_recipe plain = mmci_recipe_whole(0);
+  return mmci_recipe_split(cut->axis, (int64_t[]){cut->first, cut->second}, &plain, &plain, out);
 }
 
 bool mmci_array_choose(const mmci_array *array, int64_t m, int64_t k, int64_t n,
                        mmci_choice *choice) {
-  place p[3];
-  if (!find_places(array, m, k, n, p)) return false;
-  const view v = view_of(array);
-  double line[MMCI_ARRAY_VALUES], corners[8];
-  find_corners(&v, p, corners);
-  const double plain_s = interpolated(corners, p), by_corners = least_seconds(&v, p, corners),
-               least_s = by_corners < plain_s ? by_corners : plain_s;
-  const bool on_grid = !(p[0].share > 0) && !(p[1].share > 0) && !(p[2].share > 0);
-  cut best = {.axis = MMCI_PIECE, .seconds = least_s};
-  if (may_gain(&v, p, 0, m, least_s)) {
-    time_line(&v, p, 0, line);
-    best_on_line(array, line, MMCI_AXIS_M, m, least_s, on_grid, &best);
-  }
-  if (may_gain(&v, p, 2, n, least_s)) {
-    time_line(&v, p, 2, line);
-    best_on_line(array, line, MMCI_AXIS_N, n, least_s, on_grid, &best);
-  }
-
-  /* Of the recipe only what is read is written, as plans ask for hundreds of prices. */
-  mmci_recipe_set_whole(&choice->recipe, 0);
-  choice->plain_s = choice->seconds = plain_s;
-  choice->spread = array->trust.error;
-  choice->gain = (mmci_estimate){1, 1, 1};
-  if (best.axis == MMCI_PIECE) return true;
-  const mmci_recipe plain = mmci_recipe_whole(0);
-  const int64_t sizes[2] = {best.first, best.second};
-  if (!mmci_recipe_split(best.axis, sizes, &plain, &plain, &choice->recipe)) return true;
-  double gain = plain_s / best.seconds;
+  cut best;
+  double plain_s;
+  if (!find_best(array, m, k, n, &plain_s, &best)) return false;
+  *choice = (mmci_choice){.recipe = mmci_recipe_whole(0),
+                          .plain_s = plain_s,
+                          .seconds = plain_s,
+                          .spread = array->trust.error,
+                          .gain = {1, 1, 1}};
+  if (best.axis == MMCI_PIECE || !split_by(&best, &choice->recipe)) return true;
+  const double gain = plain_s / best.seconds;
   choice->seconds = best.seconds;
   choice->gain = (mmci_estimate){gain, gain / (1 + best.margin), gain * (1 + best.margin)};
+  return true;
+}
+
+bool mmci_array_price(const mmci_array *array, int64_t m, int64_t k, int64_t n, mmci_price *out) {
+  cut best;
+  double plain_s;
+  if (!find_best(array, m, k, n, &plain_s, &best)) return false;
+  mmci_price_plain(out, plain_s, array->trust.error);
+  out->source = MMCI_ARRAY;
+  if (best.axis != MMCI_PIECE && split_by(&best, &out->recipe)) out->seconds = best.seconds;
   return true;
 }

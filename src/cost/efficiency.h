@@ -14,6 +14,7 @@
 #define MMCI_EFFICIENCY_H
 
 #include "cost/choice.h"
+#include "cost/pricing.h"
 
 enum { MMCI_ARRAY_VALUES = 64 };
 #define MMCI_ARRAY_MOST (INT64_C(1) << 40)
@@ -33,6 +34,14 @@ typedef struct mmci_trust {
   double error;   /* most predicted times are off by less than this share */
 } mmci_trust;
 
+/* Where a size lies along an axis: it has gone this share of the way from one grid value to the
+ * next, which are the same where the share is 0. */
+typedef struct mmci_grid_place {
+  uint32_t at[2]; /* how far the points of the two values are behind that of the first value */
+  double share;
+  double larger[2]; /* how many times the size is larger than the two values */
+} mmci_grid_place;
+
 /* An array does not change once it is made. */
 typedef struct mmci_array {
   mmci_gemm like;    /* dtype, precision and ops; its sizes mean nothing */
@@ -44,6 +53,13 @@ typedef struct mmci_array {
   /* At the same places, of restored arrays: the least seconds for a row of all sizes up to this one
    * along m, and for a column along n; no more than that. NULL: not known. */
   float *floors[2];
+  /* At the same places, of restored arrays: no product between this point and the ones before along
+   * every axis is to be cut, whatever its sizes. NULL: not known. */
+  bool *is_whole;
+  /* The places of sizes 1 to placed along m, k and n, of restored arrays: prices look the same ones
+   * up again and again. */
+  mmci_grid_place *places[3];
+  int32_t placed[3];
 } mmci_array;
 
 /* Makes an array whose seconds the caller fills in. Returns E_NOMEM. */
@@ -73,5 +89,7 @@ double mmci_array_seconds(const mmci_array *array, int64_t m, int64_t k, int64_t
  * nothing and allocates nothing. */
 bool mmci_array_choose(const mmci_array *array, int64_t m, int64_t k, int64_t n,
                        mmci_choice *choice);
+/* Tells the same as a price. */
+bool mmci_array_price(const mmci_array *array, int64_t m, int64_t k, int64_t n, mmci_price *out);
 
 #endif

@@ -22,10 +22,6 @@ mmci_recipe mmci_recipe_whole(int variant) {
   return recipe;
 }
 
-bool mmci_recipe_is_plain(const mmci_recipe *recipe) {
-  return recipe->pad == 0 && recipe->count == 1 && recipe->nodes[0].variant == 0;
-}
-
 bool mmci_recipe_equal(const mmci_recipe *a, const mmci_recipe *b) {
   if (a->pad != b->pad || a->queues != b->queues || a->count != b->count) return false;
   for (int i = 0; i < a->count; i++) {

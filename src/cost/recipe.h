@@ -64,7 +64,9 @@ static inline void mmci_recipe_set_whole(mmci_recipe *out, int variant) {
   out->nodes[0] = (mmci_recipe_node){.variant = variant};
 }
 /* Says whether a recipe is one call of variant 0 on the operands as they lie. */
-bool mmci_recipe_is_plain(const mmci_recipe *recipe);
+static inline bool mmci_recipe_is_plain(const mmci_recipe *recipe) {
+  return recipe->pad == 0 && recipe->count == 1 && recipe->nodes[0].variant == 0;
+}
 /* Says whether two recipes are the same. */
 bool mmci_recipe_equal(const mmci_recipe *a, const mmci_recipe *b);
 /* Returns the number of calls. */

@@ -31,6 +31,7 @@ static mmci_array trusting(const mmci_tuner *tuner, const mmci_array *array) {
   double least_gain = mmci_tuner_options(tuner)->least_gain;
   mmci_array open = *array;
   open.trust = (mmci_trust){.margin = least_gain, .between = least_gain};
+  open.is_whole = NULL; /* by the margins of the array */
   return open;
 }
 

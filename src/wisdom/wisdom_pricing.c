@@ -343,13 +343,7 @@ static bool find_product(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mm
 static bool find_in_array(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mmc_op op_a,
                           mmc_op op_b, mmci_price *out) {
   const mmci_array *array = p->arrays[op_a][op_b];
-  mmci_choice choice;
-  if (array == NULL || !mmci_array_choose(array, gemm->m, gemm->k, gemm->n, &choice)) return false;
-  mmci_price_plain(out, choice.seconds, choice.spread);
-  out->plain_s = choice.plain_s;
-  out->source = MMCI_ARRAY;
-  if (!mmci_recipe_is_plain(&choice.recipe)) out->recipe = choice.recipe;
-  return true;
+  return array != NULL && mmci_array_price(array, gemm->m, gemm->k, gemm->n, out);
 }
 
 static bool find_call(const mmci_wisdom_pricing *p, const char *name, double *seconds,

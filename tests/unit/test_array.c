@@ -317,20 +317,24 @@ static void kept_and_restored(void **state) {
 
 /* Fills a grid of random steps and values; sizes reach to its last value. */
 static mmci_grid random_grid(uint64_t *random) {
-  mmci_grid grid = {.step = 1 + random_below(random, 5), .count = 1 + (int)random_below(random, 9)};
+  const int64_t most = random_below(random, 4) == 0 ? 500 : 5;
+  mmci_grid grid = {.step = 1 + random_below(random, most),
+                    .count = 1 + (int)random_below(random, 9)};
   int64_t value = 0;
   for (int i = 0; i < grid.count; i++)
     grid.values[i] = value += grid.step * (1 + random_below(random, 4));
   return grid;
 }
 
-/* Restored arrays know what a size takes at least, and look no further where no cut can gain: the
- * choice is that of an array which does not know it. Times grow with the sizes and leap, so that
- * some cuts gain much, some their margin, and most nothing. */
+/* Restored arrays know where sizes lie, what a size takes at least and which products are not to be
+ * cut, and look no further where no cut can gain: the choice is that of an array which does not
+ * know it. Times grow with the sizes and leap, so that some cuts gain much, some their margin, and
+ * most nothing. */
 static void floors_do_not_choose(void **state) {
   (void)state;
   uint64_t random = seed;
   int cuts = 0, wholes = 0;
+  int64_t known = 0, points = 0;
   printf("seed %llu\n", (unsigned long long)seed);
   for (int round = 0; round < 300; round++) {
     const mmci_grid grid[3] = {random_grid(&random), random_grid(&random), random_grid(&random)};
@@ -349,14 +353,20 @@ static void floors_do_not_choose(void **state) {
               (1 + leaps * fabs(random_unit(&random)));
     assert_int_equal(mmci_array_restore(&like, grid, array->seconds, &array->trust, &back, NULL),
                      MMC_OK);
+    points += at;
+    for (int64_t p = 0; p < at; p++) known += back->is_whole[p];
     for (int x = 0; x < 200; x++) {
       int64_t size[3];
       mmci_choice a, b;
+      mmci_price price;
       for (int d = 0; d < 3; d++)
         size[d] = 1 + random_below(&random, grid[d].values[grid[d].count - 1]);
       assert_true(mmci_array_choose(array, size[0], size[1], size[2], &a) &&
-                  mmci_array_choose(back, size[0], size[1], size[2], &b));
-      if (!mmci_recipe_equal(&a.recipe, &b.recipe) || a.seconds != b.seconds ||
+                  mmci_array_choose(back, size[0], size[1], size[2], &b) &&
+                  mmci_array_price(back, size[0], size[1], size[2], &price));
+      if (!mmci_recipe_equal(&a.recipe, &b.recipe) ||
+          !mmci_recipe_equal(&a.recipe, &price.recipe) || a.seconds != b.seconds ||
+          a.seconds != price.seconds || a.plain_s != b.plain_s || a.plain_s != price.plain_s ||
           a.gain.value != b.gain.value || a.gain.low != b.gain.low || a.gain.high != b.gain.high)
         fail_msg("%lld x %lld x %lld: another choice, round %d", (long long)size[0],
                  (long long)size[1], (long long)size[2], round);
@@ -367,6 +377,7 @@ static void floors_do_not_choose(void **state) {
     mmci_array_destroy(back);
   }
   assert_true(cuts > 1000 && wholes > 1000);
+  assert_true(known > points / 20 && known < points);
 }
 
 /* ---- budget -------------------------------------------------------------------------------- */
