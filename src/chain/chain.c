@@ -816,29 +816,20 @@ mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *use
   return mmci_text_finish(&text, NULL);
 }
 
-/* Sets what form_tight() of gemm.c sets. */
-static void set_form(mmci_form *form, mmc_op op, bool is_complex, int64_t rows, int64_t cols) {
-  const int64_t ld = op == MMC_OP_N ? cols : rows;
-  form->ld = ld > 0 ? ld : 1;
-  form->trans = op != MMC_OP_N;
-  form->conj = op == MMC_OP_H && is_complex;
-}
-
 void mmci_chain_product_turn(const mmc_chain *chain, int64_t i, int64_t k, int64_t j,
                              mmci_gemm *gemm) {
-  const bool is_complex = mmci_dtype_is_complex(chain->dtype);
-  gemm->m = chain->dims[i];
-  gemm->k = chain->dims[k];
-  gemm->n = chain->dims[j];
-  set_form(&gemm->a, k == i + 1 ? chain->ops[i] : MMC_OP_N, is_complex, gemm->m, gemm->k);
-  set_form(&gemm->b, j == k + 1 ? chain->ops[k] : MMC_OP_N, is_complex, gemm->k, gemm->n);
-  gemm->ldc = gemm->n > 0 ? gemm->n : 1;
+  const int64_t rows = chain->dims[i], terms = chain->dims[k], cols = chain->dims[j];
+  gemm->m = rows;
+  gemm->k = terms;
+  gemm->n = cols;
+  mmci_form_tighten(&gemm->a, chain->dtype, rows, terms, k == i + 1 ? chain->ops[i] : MMC_OP_N);
+  mmci_form_tighten(&gemm->b, chain->dtype, terms, cols, j == k + 1 ? chain->ops[k] : MMC_OP_N);
+  gemm->ldc = cols > 0 ? cols : 1;
   mmci_gemm_choose_sums(gemm);
 }
 
-mmci_gemm mmci_chain_product(const mmc_chain *chain, mmci_precision precision, int64_t i, int64_t k,
-                             int64_t j) {
-  mmci_gemm gemm = {.dtype = chain->dtype, .precision = precision, .rule = chain->rule};
-  mmci_chain_product_turn(chain, i, k, j, &gemm);
-  return gemm;
+void mmci_chain_product(const mmc_chain *chain, mmci_precision precision, int64_t i, int64_t k,
+                        int64_t j, mmci_gemm *out) {
+  *out = (mmci_gemm){.dtype = chain->dtype, .precision = precision, .rule = chain->rule};
+  mmci_chain_product_turn(chain, i, k, j, out);
 }

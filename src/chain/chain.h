@@ -64,10 +64,10 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
 /* Checks n and dims as mmci_chain_create() does. */
 mmc_status mmci_dims_check(int64_t n, const int64_t *dims, mmci_error *error);
 
-/* Returns the product of the factors i..k-1 by k..j-1, counted from 0, whose operands are row-major
+/* Writes the product of the factors i..k-1 by k..j-1, counted from 0, whose operands are row-major
  * and without gaps. */
-mmci_gemm mmci_chain_product(const mmc_chain *chain, mmci_precision precision, int64_t i, int64_t k,
-                             int64_t j);
+void mmci_chain_product(const mmc_chain *chain, mmci_precision precision, int64_t i, int64_t k,
+                        int64_t j, mmci_gemm *out);
 /* Makes of any such product of the chain this one; its precision and batch stay. */
 void mmci_chain_product_turn(const mmc_chain *chain, int64_t i, int64_t k, int64_t j,
                              mmci_gemm *gemm);

@@ -19,42 +19,26 @@ static bool pays_whole(const mmci_gemm *gemm) {
 
 /* Says whether a reproducible product of floating point has few elements and many terms. */
 static bool is_long(const mmci_gemm *gemm) {
-  return mmci_precision_is_reproducible(gemm->precision) && !mmci_dtype_is_integer(gemm->dtype) &&
-         gemm->rule.semiring == MMC_PLUS_TIMES && gemm->k >= MMCI_LONG_TERMS &&
-         (gemm->n == 0 || gemm->m <= MMCI_LONG_ELEMENTS / gemm->n);
+  return !mmci_dtype_is_integer(gemm->dtype) && gemm->rule.semiring == MMC_PLUS_TIMES &&
+         gemm->k >= MMCI_LONG_TERMS && (gemm->n == 0 || gemm->m <= MMCI_LONG_ELEMENTS / gemm->n);
 }
 
-void mmci_gemm_choose_sums(mmci_gemm *gemm) {
-  const bool whole = gemm->precision == MMCI_REPRODUCIBLE_FAITHFUL && pays_whole(gemm);
-  gemm->sums = whole ? MMCI_SUMS_WHOLE : is_long(gemm) ? MMCI_SUMS_PIECES : MMCI_SUMS_CHAIN;
+mmci_sums mmci_gemm_defined_sums(const mmci_gemm *gemm) {
+  if (gemm->precision == MMCI_REPRODUCIBLE_FAITHFUL && pays_whole(gemm)) return MMCI_SUMS_WHOLE;
+  return is_long(gemm) ? MMCI_SUMS_PIECES : MMCI_SUMS_CHAIN;
 }
 
 bool mmci_gemm_keeps_k(const mmci_gemm *gemm) {
   return gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16 || gemm->sums != MMCI_SUMS_CHAIN;
 }
 
-bool mmci_form_op(const mmci_form *form, mmc_op *out) {
-  *out = !form->trans ? MMC_OP_N : form->conj ? MMC_OP_H : MMC_OP_T;
-  return form->trans || !form->conj;
-}
-
-mmci_form mmci_form_tight(mmc_dtype dtype, int64_t rows, int64_t cols, mmc_op op) {
-  int64_t ld = op == MMC_OP_N ? cols : rows;
-  return (mmci_form){.ld = ld > 0 ? ld : 1,
-                     .trans = op != MMC_OP_N,
-                     .conj = op == MMC_OP_H && mmci_dtype_is_complex(dtype)};
-}
-
 mmci_gemm mmci_gemm_tight(mmc_dtype dtype, mmci_precision precision, int64_t m, int64_t k,
                           int64_t n, mmc_op op_a, mmc_op op_b) {
-  return (mmci_gemm){.dtype = dtype,
-                     .precision = precision,
-                     .m = m,
-                     .k = k,
-                     .n = n,
-                     .a = mmci_form_tight(dtype, m, k, op_a),
-                     .b = mmci_form_tight(dtype, k, n, op_b),
-                     .ldc = n > 0 ? n : 1};
+  mmci_gemm gemm = {
+      .dtype = dtype, .precision = precision, .m = m, .k = k, .n = n, .ldc = n > 0 ? n : 1};
+  mmci_form_tighten(&gemm.a, dtype, m, k, op_a);
+  mmci_form_tighten(&gemm.b, dtype, k, n, op_b);
+  return gemm;
 }
 
 static int64_t rounded_up(int64_t value, int64_t multiple) {

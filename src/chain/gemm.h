@@ -111,16 +111,31 @@ static inline bool mmci_gemm_is_whole(const mmci_gemm *gemm) {
 /* Says whether sums must not be cut along k, since their bits would depend on the cut: those of
  * 16-bit elements are rounded to them at every cut, others are not chains that go on. */
 bool mmci_gemm_keeps_k(const mmci_gemm *gemm);
+/* Returns those of a reproducible product of a chain. */
+mmci_sums mmci_gemm_defined_sums(const mmci_gemm *gemm);
 /* Sets `sums` of a product of a chain, by its precision, dtype, rule and sizes alone, since they
  * are part of what its bits are: of whole numbers where MMCI_REPRODUCIBLE_FAITHFUL allows them and
  * they take less time than others on tensor cores, or in pieces where the product is long. */
-void mmci_gemm_choose_sums(mmci_gemm *gemm);
+static inline void mmci_gemm_choose_sums(mmci_gemm *gemm) {
+  gemm->sums = mmci_precision_is_reproducible(gemm->precision) ? mmci_gemm_defined_sums(gemm)
+                                                               : MMCI_SUMS_CHAIN;
+}
 
-/* Returns the form of an operand that is rows x cols after its op, without gaps. */
-mmci_form mmci_form_tight(mmc_dtype dtype, int64_t rows, int64_t cols, mmc_op op);
+/* Makes a form of a single matrix that of an operand that is rows x cols after its op, without
+ * gaps. */
+static inline void mmci_form_tighten(mmci_form *form, mmc_dtype dtype, int64_t rows, int64_t cols,
+                                     mmc_op op) {
+  const int64_t ld = op == MMC_OP_N ? cols : rows;
+  form->ld = ld > 0 ? ld : 1;
+  form->trans = op != MMC_OP_N;
+  form->conj = op == MMC_OP_H && mmci_dtype_is_complex(dtype);
+}
 /* Finds the op that a form stands for; returns false when there is none: conjugated but not
  * transposed. */
-bool mmci_form_op(const mmci_form *form, mmc_op *out);
+static inline bool mmci_form_op(const mmci_form *form, mmc_op *out) {
+  *out = !form->trans ? MMC_OP_N : form->conj ? MMC_OP_H : MMC_OP_T;
+  return form->trans || !form->conj;
+}
 
 /* Returns op(A) op(B) of m x k by k x n with all matrices row-major, without gaps. */
 mmci_gemm mmci_gemm_tight(mmc_dtype dtype, mmci_precision precision, int64_t m, int64_t k,

@@ -31,15 +31,16 @@ void mmci_group_problem_turn(mmci_group_problem *problem, const mmci_plan *plan,
 
 /* ---- made ---------------------------------------------------------------------------------- */
 
-/* Returns the form of an operand without gaps: a factor, with its op, or a result. */
-static mmci_form form_of(const mmci_plan *plan, int32_t number) {
+/* Writes the form of an operand without gaps: a factor, with its op, or a result. */
+static void write_form(const mmci_plan *plan, int32_t number, mmci_form *out) {
   const mmc_chain *chain = plan->chain;
-  int32_t n = chain->n;
-  if (number < n)
-    return mmci_form_tight(chain->dtype, chain->dims[number], chain->dims[number + 1],
-                           chain->ops[number]);
-  int64_t cols = plan->steps[number - n].n;
-  return (mmci_form){.ld = cols > 0 ? cols : 1};
+  const bool is_factor = number < chain->n;
+  const mmci_plan_step *step = is_factor ? NULL : &plan->steps[number - chain->n];
+  const int64_t rows = is_factor ? chain->dims[number] : step->m,
+                cols = is_factor ? chain->dims[number + 1] : step->n;
+  out->gathered = false;
+  out->stride = 0;
+  mmci_form_tighten(out, chain->dtype, rows, cols, is_factor ? chain->ops[number] : MMC_OP_N);
 }
 
 size_t mmci_group_problem_bytes(size_t operands, size_t steps) {
@@ -64,7 +65,7 @@ void mmci_group_problem_write(const mmci_plan *plan, const mmci_plan_group *grou
                               .forms = forms,
                               .products = products,
                               .data = (const void **)(products + count)};
-  for (size_t o = 0; o < n; o++) forms[o] = form_of(plan, group->operands[o]);
+  for (size_t o = 0; o < n; o++) write_form(plan, group->operands[o], &forms[o]);
   mmci_group_problem_turn(out, plan, group, false);
 }
 

@@ -33,8 +33,9 @@ typedef struct covered {
   mmci_provenance source; /* source of call_s, as in mmci_cover */
   bool taken;             /* the device takes its sub-tree as one call */
   bool is_measured;       /* all_s was measured */
-  double assumed_s;       /* seconds for every chain by what the device's facts assume */
-  uint64_t hash;          /* of the shape of its sub-tree, see hash_of_tree() */
+  /* Seconds for every chain by what the device's facts assume; NAN until they are asked for. */
+  double assumed_s;
+  uint64_t hash; /* of the shape of its sub-tree, see hash_of_tree() */
 } covered;
 
 /* Long chains ask the same again and again: what products of a shape take, and whether a device
@@ -114,29 +115,37 @@ static void set_alone(const mmci_price *price, double seconds, covered *out) {
                                                 : MMCI_MODELLED;
 }
 
+/* Makes the product that a step is for every chain. */
+static void make_product(const search *x, const mmci_plan_step *step, mmci_gemm *out) {
+  const mmci_range r = mmci_plan_range(x->plan, step);
+  mmci_chain_product(x->plan->chain, x->machine->precision, r.first, r.split, r.last, out);
+  out->batch = x->plan->chain->batch;
+}
+
+static double assumed_of(const search *x, const mmci_plan_step *step, covered *known) {
+  mmci_gemm gemm;
+  mmci_price price;
+  if (!isnan(known->assumed_s)) return known->assumed_s;
+  make_product(x, step, &gemm);
+  mmci_roofline_price(&x->machine->assumed, &gemm, &price);
+  return known->assumed_s = price.seconds;
+}
+
 /* Prices a step as a call of its own. */
 static covered price_step(const search *x, const mmci_plan_step *step) {
-  const mmci_plan *plan = x->plan;
   const mmci_group_machine *machine = x->machine;
   const mmci_pricing *pricing = machine->pricing;
-  mmci_range r = mmci_plan_range(plan, step);
-  mmci_gemm gemm = mmci_chain_product(plan->chain, machine->precision, r.first, r.split, r.last);
-  gemm.batch = plan->chain->batch;
+  mmci_gemm gemm;
   mmci_price price;
+  make_product(x, step, &gemm);
   pricing->price(pricing->user, &gemm, &price);
   const double seconds = gemm.batch > 0 ? price.seconds : 0;
   covered out = {.all_s = seconds,
                  .plain_s = fmax(price.plain_s, seconds),
                  .modelled_s = seconds,
                  .is_measured = !price.modelled,
-                 .assumed_s = seconds};
+                 .assumed_s = price.source == MMCI_ASSUMED ? seconds : (double)NAN};
   set_alone(&price, seconds, &out);
-  /* A price that is assumed already is what the facts say. */
-  if (machine->is_assumed && price.source != MMCI_ASSUMED) {
-    mmci_price assumed;
-    mmci_roofline_price(&machine->assumed, &gemm, &assumed);
-    out.assumed_s = assumed.seconds;
-  }
   if (!price.modelled && machine->roofline != NULL) {
     mmci_roofline_price(machine->roofline, &gemm, &price);
     out.modelled_s = price.seconds;
@@ -179,7 +188,6 @@ static double group_seconds(search *x, double *doubt) {
     if (is_common(x, s)) common_s += step->all_s;
     all_s += step->all_s;
     modelled_s += step->modelled_s;
-    assumed_s += step->assumed_s;
   }
   if (!mmci_group_gains(&machine->facts, batch, x->parts, x->group.step_count))
     return all_s * (1 + machine->facts.error);
@@ -191,7 +199,9 @@ static double group_seconds(search *x, double *doubt) {
   if (common_s > 0 && kept == 1) *doubt = machine->facts.error;
   /* What was measured ends by no assumption; a model that was calibrated by products on their own
    * knows nothing of groups, so that a group saves the share that the device's facts say. */
-  const bool by_share = machine->is_assumed && !all_measured && assumed_s > 0;
+  for (int32_t i = 0; i < x->group.step_count && machine->is_assumed && !all_measured; i++)
+    assumed_s += assumed_of(x, &plan->steps[x->group.steps[i]], &x->steps[x->group.steps[i]]);
+  const bool by_share = assumed_s > 0;
   const double seconds =
       kept * mmci_group_seconds(by_share ? &machine->assumed_facts : &machine->facts,
                                 plan->chain->dtype, batch, x->parts, x->group.step_count,

@@ -40,7 +40,8 @@ static int ways_of_gemm(const mmci_energy_offer *offer, const mmci_gemm *gemm,
 /* Lists the ways of a product that is computed so often, as one call. */
 static int ways_of(const mmc_chain *chain, const mmci_energy_offer *offer, mmci_range r,
                    int64_t times, mmci_way ways[MMCI_WAYS], point points[MMCI_WAYS]) {
-  mmci_gemm gemm = mmci_chain_product(chain, offer->precision, r.first, r.split, r.last);
+  mmci_gemm gemm;
+  mmci_chain_product(chain, offer->precision, r.first, r.split, r.last, &gemm);
   gemm.batch = times;
   int count = ways_of_gemm(offer, &gemm, ways, points);
   for (int i = 0; i < count && times == 0; i++)
@@ -626,7 +627,8 @@ static void price_plain(const mmci_plan *plan, const mmci_energy_request *reques
     step->plain_j = points[w].joules;
     return;
   }
-  mmci_gemm gemm = mmci_chain_product(plan->chain, offer->precision, r.first, r.split, r.last);
+  mmci_gemm gemm;
+  mmci_chain_product(plan->chain, offer->precision, r.first, r.split, r.last, &gemm);
   gemm.batch = times;
   step->plain_s = ways[0].time.plain_s;
   step->plain_j = mmci_energy_joules(&offer->pricing.model, &gemm, step->plain_s);

@@ -256,7 +256,7 @@ mmc_status mmci_little_order(const mmci_objective *objective, const mmc_chain *c
     *found = true;
   } else if (!mmci_offers_groups(on) || !mmci_wisdom_pricing_knows_groups(known, chain)) {
     t.pricing = &pricing;
-    t.gemm = mmci_chain_product(chain, MMCI_NATIVE, 0, 1, 2);
+    mmci_chain_product(chain, MMCI_NATIVE, 0, 1, 2, &t.gemm);
     t.gemm.batch = chain->batch;
     const mmci_roofline *model = mmci_wisdom_pricing_roofline(known);
     t.model =

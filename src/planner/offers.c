@@ -220,7 +220,8 @@ mmci_gemm mmci_step_gemm(const mmci_plan *plan, const mmci_opened *on, mmci_prec
                          int32_t step) {
   const mmci_plan_step *s = &plan->steps[step];
   mmci_range r = mmci_plan_range(plan, s);
-  mmci_gemm gemm = mmci_chain_product(plan->chain, precision, r.first, r.split, r.last);
+  mmci_gemm gemm;
+  mmci_chain_product(plan->chain, precision, r.first, r.split, r.last, &gemm);
   if (s->recipe != NULL && mmci_recipe_count(s->recipe) == 1)
     gemm.variant = s->recipe->nodes[0].variant;
   mmci_gemm_spread(&gemm, mmci_plan_step_batch(plan, s) < plan->chunk ? 1 : plan->chunk);

@@ -20,7 +20,8 @@ typedef struct priced_chain {
 
 /* Prices a product that is computed so often. */
 static void price_times(const priced_chain *c, mmci_range r, int64_t times, mmci_price *out) {
-  mmci_gemm gemm = mmci_chain_product(c->chain, c->request->precision, r.first, r.split, r.last);
+  mmci_gemm gemm;
+  mmci_chain_product(c->chain, c->request->precision, r.first, r.split, r.last, &gemm);
   gemm.batch = times;
   c->request->pricing->price(c->request->pricing->user, &gemm, out);
   if (gemm.batch == 0) out->seconds = out->plain_s = 0;
@@ -37,7 +38,9 @@ typedef struct asked_chain {
 } asked_chain;
 
 static asked_chain asked_of(const priced_chain *c) {
-  return (asked_chain){c, mmci_chain_product(c->chain, c->request->precision, 0, 1, 2)};
+  asked_chain x = {.chain = c};
+  mmci_chain_product(c->chain, c->request->precision, 0, 1, 2, &x.gemm);
+  return x;
 }
 
 static double seconds_of(void *user, int64_t i, int64_t k, int64_t j) {

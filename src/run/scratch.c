@@ -25,7 +25,8 @@ uint64_t mmci_step_scratch_bytes(const void *user, const mmci_plan *plan, int32_
   const mmc_chain *chain = plan->chain;
   if (x->ops->scratch_bytes == NULL || chain->batch == 0) return 0;
   mmci_range r = mmci_plan_range(plan, s);
-  mmci_gemm gemm = mmci_chain_product(chain, x->precision, r.first, r.split, r.last);
+  mmci_gemm gemm;
+  mmci_chain_product(chain, x->precision, r.first, r.split, r.last, &gemm);
   int64_t rest = chain->batch % plan->chunk;
   const bool is_once = mmci_plan_step_batch(plan, s) < chain->batch;
   uint64_t bytes = calls_bytes(x, s->recipe, &gemm, is_once ? 1 : plan->chunk);

@@ -219,7 +219,8 @@ static everything all_of(const context *c, int32_t i, int32_t j) {
   for (int32_t k = i + 1; k < j; k++) {
     everything left = all_of(c, i, k), right = all_of(c, k, j);
     mmci_way w[MMCI_WAYS];
-    mmci_gemm gemm = mmci_chain_product(c->chain, MMCI_NATIVE, i, k, j);
+    mmci_gemm gemm;
+    mmci_chain_product(c->chain, MMCI_NATIVE, i, k, j, &gemm);
     const mmci_energy_pricing *pricing = &c->request.offers[0].pricing;
     int count = pricing->ways(pricing->user, &gemm, w);
     for (size_t l = 0; l < left.count; l++)
@@ -317,7 +318,8 @@ static void a_single_product_has_the_best_way_within_the_bound(void **state) {
     c.request.max_slowdown = 1 + 0.3 * fabs(random_unit(&random));
     mmci_plan out = plan(&c, "auto", UINT64_MAX);
     mmci_way all[MMCI_WAYS];
-    mmci_gemm gemm = mmci_chain_product(c.chain, MMCI_NATIVE, 0, 1, 2);
+    mmci_gemm gemm;
+    mmci_chain_product(c.chain, MMCI_NATIVE, 0, 1, 2, &gemm);
     int count = ways(&m, &gemm, all), best = 0;
     for (int w = 1; w < count; w++)
       if (all[w].time.seconds <= c.request.max_slowdown * all[0].time.seconds &&

@@ -53,8 +53,9 @@ typedef struct context {
 
 static double seconds_of(void *user, int64_t i, int64_t k, int64_t j) {
   const context *c = user;
-  mmci_gemm gemm = mmci_chain_product(c->chain, MMCI_NATIVE, i, k, j);
+  mmci_gemm gemm;
   mmci_price p;
+  mmci_chain_product(c->chain, MMCI_NATIVE, i, k, j, &gemm);
   gemm.batch = mmci_chain_product_batch(c->chain, i, j);
   c->pricing.price(c->pricing.user, &gemm, &p);
   return p.seconds;
