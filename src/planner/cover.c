@@ -490,8 +490,14 @@ static bool is_long(const mmci_plan *plan) {
   return plan->step_count >= 16;
 }
 
-/* Gives the search its arrays, in memory that the caller frees; NULL when there is none. */
-static void *open_search(search *x) {
+/* Room for the arrays of short plans, as allocating so much takes as long as a price or two. */
+typedef struct short_room {
+  _Alignas(int64_t) char bytes[4096];
+} short_room;
+
+/* Gives the search its arrays, in room or in memory that close_search() frees. Returns false when
+ * there is none. */
+static bool open_search(search *x, short_room *room) {
   const size_t count = (size_t)x->plan->step_count;
   size_t bytes[] = {count * sizeof *x->steps,
                     mmci_group_problem_bytes(2 * count, count),
@@ -507,8 +513,8 @@ static void *open_search(search *x) {
     begin[a] = all;
     all += (bytes[a] + WORD - 1) / WORD * WORD;
   }
-  char *memory = mmci_alloc_array(1, all);
-  if (memory == NULL) return NULL;
+  char *memory = all <= sizeof room->bytes ? room->bytes : mmci_alloc_array(1, all);
+  if (memory == NULL) return false;
   x->steps = (covered *)(void *)memory;
   x->room = memory + begin[1];
   x->places = (int64_t *)(void *)(memory + begin[2]);
@@ -521,7 +527,11 @@ static void *open_search(search *x) {
     x->answers = (kept_answer *)(void *)(memory + begin[7]);
     for (int i = 0; i < KEPT; i++) x->prices[i].hash = x->answers[i].hash = 0;
   }
-  return memory;
+  return true;
+}
+
+static void close_search(search *x, const short_room *room) {
+  if ((const void *)x->steps != room->bytes) free(x->steps); /* which lie first */
 }
 
 mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *machine,
@@ -541,8 +551,8 @@ mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *mach
     return MMC_OK;
   }
   search x = {.plan = plan, .machine = machine, .error = error};
-  void *memory = open_search(&x);
-  if (memory == NULL)
+  short_room room;
+  if (!open_search(&x, &room))
     x.status = mmci_fail_nomem(error, count * (sizeof *x.steps + sizeof *x.parts));
   else if (mmci_plan_is_tree(plan))
     cover_tree(&x);
@@ -556,7 +566,7 @@ mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *mach
   } else {
     mmci_cover_destroy(&cover);
   }
-  free(memory);
+  close_search(&x, &room);
   return x.status;
 }
 

@@ -432,25 +432,29 @@ static mmc_status group_measured(const void *user, const mmci_group *group, mmci
 bool mmci_group_machine_of(const mmci_group_query *x, const mmci_pricing *pricing,
                            const mmci_roofline *roofline, mmci_group_machine *out) {
   if (x->on->ops->group_supports == NULL) return false;
-  mmci_facts facts;
-  x->on->ops->facts(x->on->device, x->dtype, x->precision, &facts);
+  mmci_facts asked;
+  const mmci_facts *facts = &asked;
+  if (x->wisdom != NULL)
+    facts = mmci_wisdom_pricing_facts(x->wisdom);
+  else
+    x->on->ops->facts(x->on->device, x->dtype, x->precision, &asked);
   bool knows_groups = x->wisdom != NULL && mmci_wisdom_pricing_knows_groups(x->wisdom, x->chain);
   *out = (mmci_group_machine){.user = x,
                               .supports = takes_group,
                               .measured = knows_groups ? group_measured : NULL,
                               .share = x->on->ops->group_share != NULL ? group_share : NULL,
                               .doubt = x->on->ops->group_seconds == NULL ? 0
-                                       : facts.model.group_error > 0     ? facts.model.group_error
+                                       : facts->model.group_error > 0    ? facts->model.group_error
                                                                          : DOUBT,
                               .side = x->on->ops->group_side,
-                              .facts = mmci_group_facts_of(&facts, roofline),
+                              .facts = mmci_group_facts_of(facts, roofline),
                               .pricing = pricing,
                               .roofline = roofline,
                               .precision = x->precision,
                               .handicap_s = x->kernel != NULL ? HANDICAP_S : 0,
-                              .assumed = mmci_roofline_assumed(&facts),
+                              .assumed = mmci_roofline_assumed(facts),
                               .is_assumed = x->on->ops->group_seconds == NULL};
-  out->assumed_facts = mmci_group_facts_of(&facts, &out->assumed);
+  out->assumed_facts = mmci_group_facts_of(facts, &out->assumed);
   return true;
 }
 

@@ -317,6 +317,10 @@ bool mmci_wisdom_pricing_calibrated(const mmci_wisdom_pricing *p) {
   return p->roofline.calibrated;
 }
 
+const mmci_facts *mmci_wisdom_pricing_facts(const mmci_wisdom_pricing *p) {
+  return &p->facts;
+}
+
 const mmci_variants *mmci_wisdom_pricing_variants(const mmci_wisdom_pricing *p) {
   return &p->variants;
 }

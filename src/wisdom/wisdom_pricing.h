@@ -61,6 +61,8 @@ mmci_pricing mmci_wisdom_pricing_of(const mmci_wisdom_pricing *pricing);
 const mmci_wisdom_table *mmci_wisdom_pricing_table(const mmci_wisdom_pricing *pricing);
 /* Says why the store was not used; "" when it was. */
 const char *mmci_wisdom_pricing_notice(const mmci_wisdom_pricing *pricing);
+/* Returns the facts of the device by which it was acquired; the pricing owns them. */
+const mmci_facts *mmci_wisdom_pricing_facts(const mmci_wisdom_pricing *pricing);
 /* Returns what variants are called in recipes of these products; the pricing owns it. */
 const mmci_variants *mmci_wisdom_pricing_variants(const mmci_wisdom_pricing *pricing);
 /* Returns the model, which the pricing owns. */
