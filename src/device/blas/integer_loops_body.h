@@ -388,17 +388,23 @@ PRODUCT(u16, uint16_t, unsigned)
 PRODUCT(u32, uint32_t, uint32_t)
 PRODUCT(u64, uint64_t, uint64_t)
 
-/* Defines products by a column of so many terms and more, as a row by the transposed A, whose sums
+/* Products by a column of so many terms and more are those of a row by the transposed A, whose sums
  * are of vectors. */
 enum { COLUMN_TERMS = 16 };
+
+static mmci_gemm row_of_column(const mmci_gemm *x) {
+  mmci_gemm row = *x;
+  row.m = 1;
+  row.n = x->m;
+  row.a = (mmci_form){.trans = true, .ld = x->b.trans ? 1 : x->b.ld};
+  row.b = (mmci_form){.trans = !x->a.trans, .ld = x->a.ld};
+  return row;
+}
+
 #define COLUMNS(suffix)                                                                            \
   static void columns_##suffix(const mmci_gemm *x, const mmci_integer_steps *steps, int64_t count, \
                                const char *a, const char *b, char *c) {                            \
-    mmci_gemm row = *x;                                                                            \
-    row.m = 1;                                                                                     \
-    row.n = x->m;                                                                                  \
-    row.a = (mmci_form){.trans = true, .ld = x->b.trans ? 1 : x->b.ld};                            \
-    row.b = (mmci_form){.trans = !x->a.trans, .ld = x->a.ld};                                      \
+    const mmci_gemm row = row_of_column(x);                                                        \
     for (int64_t p = 0; p < count; p++, a += steps->a, b += steps->b, c += steps->c)               \
       multiply_##suffix(&row, b, a, c);                                                            \
   }
@@ -412,13 +418,17 @@ COLUMNS(u64)
  * its terms are packed first, as these may make all of C true, and then PACKED at a time. */
 enum { WORD = 64, FIRST_PACKED = 32, PACKED = 256, BYTES = 8 };
 
-/* Returns the bits of eight truths, of which any byte but 0 is one. */
-INLINE uint64_t bits_of(const uint8_t *from) {
+/* Returns eight truths, of which any byte but 0 is one, as the upper bits of bytes. */
+INLINE uint64_t truths_of(const uint8_t *from) {
   const uint64_t low = UINT64_C(0x7f7f7f7f7f7f7f7f);
   uint64_t x;
   memcpy(&x, from, sizeof x);
-  x = ((((x & low) + low) | x) & ~low) >> 7;
-  return x * UINT64_C(0x0102040810204080) >> 56;
+  return (((x & low) + low) | x) & ~low;
+}
+
+/* Returns the bits of eight truths. */
+INLINE uint64_t bits_of(const uint8_t *from) {
+  return (truths_of(from) >> 7) * UINT64_C(0x0102040810204080) >> 56;
 }
 
 static uint64_t pack_line(const uint8_t *from, int64_t beside, int64_t count) {
@@ -466,6 +476,38 @@ static void multiply_truth(const mmci_gemm *x, const void *left, const void *rig
       is_first = false;
     }
   }
+}
+
+/* Says whether one of so many terms is true in both lines. */
+INLINE bool any_meets(const uint8_t *a, const uint8_t *b, int64_t terms) {
+  uint8_t any = 0;
+  for (int64_t t = 0; t < terms; t++) any |= (uint8_t)((a[t] != 0) & (b[t] != 0));
+  return any != 0;
+}
+
+/* Says so of lines without gaps of COLUMN_TERMS terms and more: the first mostly tell. */
+INLINE bool do_meet(const uint8_t *a, const uint8_t *b, int64_t k) {
+  enum { AT_ONCE = 256 };
+  int64_t l = 0;
+  for (; l < COLUMN_TERMS; l += BYTES)
+    if ((truths_of(a + l) & truths_of(b + l)) != 0) return true;
+  for (; l + AT_ONCE <= k; l += AT_ONCE)
+    if (any_meets(a + l, b + l, AT_ONCE)) return true;
+  return any_meets(a + l, b + l, k - l);
+}
+
+/* Multiplies by a column: rows of A without gaps meet it, lines of a transposed A are added. */
+static void multiply_truth_column(const mmci_gemm *x, const void *left, const void *right,
+                                  void *result) {
+  if (x->a.trans) {
+    const mmci_gemm row = row_of_column(x);
+    multiply_truth(&row, right, left, result);
+    return;
+  }
+  const uint8_t *a = left;
+  uint8_t *c = result;
+  for (int64_t i = 0; i < x->m; i++)
+    c[i] = (x->accumulate && c[i] != 0) || do_meet(a + i * x->a.ld, right, x->k);
 }
 
 /* Defines products with few columns, whose sums stay in registers. */
@@ -601,16 +643,19 @@ static void multiply(const mmci_gemm *gemm, const mmci_integer_steps *steps, int
   char *c = result;
   /* Of long sums of truths few terms make most true. */
   const bool has_modulus = gemm->rule.modulus != 0, is_bool = gemm->dtype == MMC_BOOL;
-  if (has_modulus || (is_bool && gemm->k > FIRST_PACKED)) {
+  const bool is_column = gemm->n == 1 && gemm->ldc == 1 && gemm->k >= COLUMN_TERMS;
+  const bool is_truths = is_column && is_bool && (gemm->b.trans || gemm->b.ld == 1);
+  if (has_modulus || is_truths || (is_bool && gemm->k > FIRST_PACKED)) {
     for (int64_t p = 0; p < count; p++, a += steps->a, b += steps->b, c += steps->c)
-      (has_modulus ? multiply_by_residues : multiply_truth)(gemm, a, b, c);
+      (has_modulus ? multiply_by_residues
+       : is_truths ? multiply_truth_column
+                   : multiply_truth)(gemm, a, b, c);
     return;
   }
   if (is_bool) {
     several_truth(gemm, steps, count, a, b, c);
     return;
   }
-  const bool is_column = gemm->n == 1 && gemm->ldc == 1 && gemm->k >= COLUMN_TERMS;
   switch (mmc_dtype_size(gemm->dtype)) {
     case 1:
       (is_column ? columns_u8 : several_u8)(gemm, steps, count, a, b, c);
