@@ -119,6 +119,9 @@ def test_errors(rng):
         mmchain.gradients(factors[::-1], np.zeros((3, 5)))
     with pytest.raises(TypeError, match="arrays: expected one of"):
         mmchain.gradients([np.ones((2, 2), int)] * 2, np.ones((2, 2)))
+    records = np.zeros((2, 2), [("b", np.uint16)])
+    with pytest.raises(TypeError, match="arrays: expected numbers"):
+        mmchain.gradients([records] * 2, records)
     with pytest.raises(ValueError, match="at least one"):
         mmchain.gradients([], np.ones((2, 2)))
 

@@ -172,6 +172,8 @@ def test_errors(rng):
         ranges.append(np.eye(3, dtype=complex))
     with pytest.raises(TypeError, match="stack: expected one of float16"):
         mmchain.Ranges(np.zeros((2, 3, 3), dtype=str))
+    with pytest.raises(TypeError, match="arrays: expected numbers, got elements of .*'b'"):  # which is no bfloat16
+        mmchain.Ranges(np.zeros((2, 3, 3), dtype=[("b", np.uint16)]))
     with pytest.raises(ValueError, match="stack: expected factors of shape"):
         mmchain.Ranges(np.zeros((2, 3, 4)))
     with pytest.raises(ValueError, match="stack"):
