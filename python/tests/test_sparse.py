@@ -50,6 +50,30 @@ def test_random_chains(seed):
     np.testing.assert_allclose(result, wanted, rtol=1e-4 if single else 1e-11, atol=1e-3 if single else 1e-10)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_diagonal_factors(seed):
+    """Which scale rows and columns and leave the nonzeros where they are, also beside several others."""
+    rng = np.random.default_rng(seed)
+    dims, factors = [int(rng.integers(1, 60))], []
+    for i in range(rng.integers(2, 7)):
+        if i == seed % 3 or rng.random() < 0.2:
+            dims.append(int(rng.integers(1, 60)))
+            factors.append(draw(rng, *dims[-2:], "d", 0.1, "csr"))
+        else:
+            factors.append(sp.diags(rng.random(dims[-1]) - 0.5, format=rng.choice(KINDS)))
+    result, wanted = mmchain.multi_dot(factors), product(factors)
+    assert result.has_canonical_format
+    np.testing.assert_allclose(result.toarray(), wanted, rtol=1e-11, atol=1e-12)
+
+
+def test_nonzeros_between_diagonal_factors_are_known():
+    g = sp.random(3000, 2500, 0.002, format="csr", random_state=1)
+    left, right = (sp.diags(np.arange(1.0, n + 1), format="csr") for n in g.shape)
+    for chain in ([left, g, right], [left, left, g], [g, right, right, right]):
+        last = mmchain.sparse_plan(chain).strip().splitlines()[-1]
+        assert last.split()[-2] == str(g.nnz)
+
+
 def test_kinds_of_results():
     s = sp.random(30, 40, 0.1, format="csr", random_state=1)
     assert type(mmchain.multi_dot([s, s.T])) is sp.csr_matrix

@@ -380,11 +380,52 @@ static void make(sampling *s) {
   mmci_sparse_share(mmci_sparse_threads(nonzeros * s->n * pieces / AT_ONCE), 2, estimate, s);
 }
 
+/* ---- chains of one factor between diagonal ones ------------------------------------------------
+ */
+
+static bool is_diagonal(const mmci_sparse_shape *f) {
+  const mmci_csr *x = f->csr;
+  bool is = x != NULL && f->inverse.solver == MMCI_STRUCTURE_GEMM && x->rows == x->cols;
+  for (int64_t r = 0; is && r < x->rows; r++) is = x->indptr[r + 1] == r + 1 && x->indices[r] == r;
+  return is;
+}
+
+/* Returns the factor beside which all are diagonal, or any where all are; -1 where others are not.
+ */
+static int32_t find_only(int32_t n, const mmci_sparse_shape *factors) {
+  int32_t only = -1;
+  for (int32_t i = 0; i < n; i++) {
+    if (is_diagonal(&factors[i])) continue;
+    if (only >= 0) return -1;
+    only = i;
+  }
+  return only >= 0 ? only : 0;
+}
+
+/* Gives every product the lines of that factor, which diagonal ones leave as they are. */
+static void copy_lines(const mmci_sparse_shape *factors, int32_t only, mmci_sparse_estimate *x) {
+  const int32_t n = x->n;
+  for (int32_t i = 0; i < n; i++) factor_lines(&factors[i], x->rows[i * n + i], x->cols[i * n + i]);
+  for (int32_t i = 0; i < n; i++)
+    for (int32_t j = i + 1; j < n; j++) {
+      const int32_t of = i <= only && only <= j ? only : i;
+      memcpy(x->rows[i * n + j], x->rows[of * n + of],
+             (size_t)factors[i].rows * sizeof *x->rows[0]);
+      memcpy(x->cols[i * n + j], x->cols[of * n + of],
+             (size_t)factors[j].cols * sizeof *x->cols[0]);
+    }
+}
+
 mmc_status mmci_sparse_estimate_create(int32_t n, const mmci_sparse_shape *factors,
                                        mmci_sparse_estimate *out, mmci_error *error) {
   sampling s = {.n = n, .factors = factors, .x = out, .loops = loops_of_machine()};
   mmc_status status = allocate(n, factors, out, error);
   if (status != MMC_OK) return status;
+  const int32_t only = find_only(n, factors);
+  if (only >= 0) {
+    copy_lines(factors, only, out);
+    return MMC_OK;
+  }
   int64_t most = 0;
   for (int32_t i = 0; i < n; i++) {
     if (factors[i].rows > most) most = factors[i].rows;

@@ -11,7 +11,8 @@
  * Optim. 2, 1998.) The multiplications of a product are the sum over its inner index of nonzeros of
  * the left operand's column times those of the right operand's row; for two factors that is exact,
  * and so it is where no side is longer than the sample. What is drawn is the same every time. A
- * sample has from 256 to 2048 lines, more where there are more paths. */
+ * sample has from 256 to 2048 lines, more where there are more paths. Where all factors but one are
+ * diagonal, none is drawn: every product has the nonzeros of that one. */
 #ifndef MMCI_ESTIMATE_SPARSE_H
 #define MMCI_ESTIMATE_SPARSE_H
 

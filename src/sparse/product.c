@@ -29,7 +29,8 @@ typedef struct dense_product {
 typedef void (*rows_fn)(const dense_product *p, int64_t first, int64_t last);
 
 typedef struct loops {
-  int64_t (*sparse_row)(const mmci_csr *a, const mmci_csr *b, int64_t r, bool few, gathering *g,
+  /* Row r of A B, of so many multiplications; returns its nonzeros. */
+  int64_t (*sparse_row)(const mmci_csr *a, const mmci_csr *b, int64_t r, int64_t most, gathering *g,
                         int32_t *indices, void *values);
   rows_fn dense_rows, sparse_dense_rows, dense_sparse_rows;
 } loops;
@@ -192,8 +193,7 @@ static void multiply_piece(void *user, int worker, int64_t number) {
       return;
     }
     if (room == 0) continue;
-    const bool few = most < FEW && most < 4 * g->word_count;
-    x->lengths[r] = x->loops->sparse_row(x->a, x->b, r, few, g, p->indices + p->count,
+    x->lengths[r] = x->loops->sparse_row(x->a, x->b, r, most, g, p->indices + p->count,
                                          p->values + (size_t)p->count * x->size);
     p->count += x->lengths[r];
   }

@@ -176,9 +176,33 @@ static void NAME(dense_sparse_rows)(const dense_product *p, int64_t first, int64
   }
 }
 
-static int64_t NAME(sparse_row)(const mmci_csr *a, const mmci_csr *b, int64_t r, bool few,
+/* Writes row r of A B as its columns come, as those of a scaled row do. Returns -1 where they do
+ * not ascend. */
+static int64_t NAME(ascending_row)(const mmci_csr *a, const mmci_csr *b, int64_t r,
+                                   int32_t *indices, ELEMENT *values) {
+  const ELEMENT *left = a->values, *right = b->values, zero = {0};
+  int64_t count = 0;
+  for (int64_t e = a->indptr[r]; e < a->indptr[r + 1]; e++) {
+    const ELEMENT x = left[e];
+    const int64_t k = a->indices[e], end = b->indptr[k + 1];
+    for (int64_t f = b->indptr[k]; f < end; f++) {
+      if (count > 0 && b->indices[f] <= indices[count - 1]) return -1;
+      values[count] = zero;
+      ADD(values[count], x, right[f]);
+      indices[count++] = b->indices[f];
+    }
+  }
+  return count;
+}
+
+static int64_t NAME(sparse_row)(const mmci_csr *a, const mmci_csr *b, int64_t r, int64_t most,
                                 gathering *g, int32_t *indices, void *values) {
-  if (few) return NAME(list_row)(a, b, r, g, indices, values);
+  const int64_t left = a->indptr[r + 1] - a->indptr[r];
+  if (left == 1 || most <= left) { /* one row of B, or rows of one element */
+    const int64_t count = NAME(ascending_row)(a, b, r, indices, values);
+    if (count >= 0) return count;
+  }
+  if (most < FEW && most < 4 * g->word_count) return NAME(list_row)(a, b, r, g, indices, values);
   NAME(gather_row)(a, b, r, g);
   return NAME(take_row)(g, indices, values);
 }
