@@ -338,13 +338,14 @@ static bool are_short(const chain *c, int first, int last) {
 /* Multiplies factors of 16 bits, or what is cast to them, on the CPU. */
 static int multiply_halves(chain *c, PyObject *sequence, PyObject **out) {
   const double largest = (double)largest_dim(c);
-  const bool is_ordered = c->n <= MOST_STACKS;
-  if (is_ordered && choose_order(c) < 0) return -1;
-  if (is_ordered ? !are_short(c, 0, c->n - 1) : !is_short(c, largest * largest * largest, 1))
-    return 0;
   /* Where nothing is recorded, calls from within multi_dot take less than ours of mm. */
-  if (!c->has_stacks && c->n > (c->is_recorded ? MOST_BY_MM : 2))
-    return call_multi_dot(sequence, out);
+  const bool is_ordered = c->n <= MOST_STACKS,
+             are_all_short = !c->has_stacks && is_short(c, largest * largest * largest, 1),
+             by_multi_dot = !c->has_stacks && c->n > (c->is_recorded ? MOST_BY_MM : 2);
+  if (are_all_short && by_multi_dot) return call_multi_dot(sequence, out);
+  if (is_ordered && choose_order(c) < 0) return -1;
+  if (is_ordered ? !are_short(c, 0, c->n - 1) : !are_all_short) return 0;
+  if (by_multi_dot) return call_multi_dot(sequence, out);
   *out = multiply(c, 0, c->n - 1);
   return *out != NULL ? 1 : no_result();
 }
