@@ -30,8 +30,11 @@ struct LanesShape {
   /* Matrices of a slot lie one behind the other, or apart, each copied alone, where they would
    * begin in the same banks otherwise. */
   static constexpr bool APART = APART_;
-  static constexpr int PITCH = AREA + (APART ? WORD_BYTES / EACH : 0), SLOT = CHAINS * PITCH,
-                       SLOT_BYTES = SLOT * EACH, GATE_BYTES = 32,
+  /* Elements of 16 bits take longer to multiply than to copy: they gain nothing by their place. */
+  static constexpr bool PLACED = !APART && EACH > 2;
+  static constexpr int PITCH = AREA + (APART ? WORD_BYTES / EACH : 0),
+                       SLACK = PLACED ? (MMCI_LINE_BYTES - WORD_BYTES) / EACH : 0,
+                       SLOT = CHAINS * PITCH + SLACK, SLOT_BYTES = SLOT * EACH, GATE_BYTES = 32,
                        BYTES = GATE_BYTES + MMCI_LANES_SLOTS * SLOT_BYTES, FIT = 227 * 1024 / BYTES,
                        MOST_WARPS = FIT < WARPS ? FIT : WARPS;
   static_assert(MMCI_LANES_SLOTS * (int)sizeof(mmci_counted_gate) <= GATE_BYTES, "gates");
@@ -186,12 +189,18 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
   int coming_factor = 0, coming_slot = 0, slot = 0;
   unsigned parity = 0;
   auto is_shared = [&](int factor) { return e.stride[factor] == 0; };
+  auto factor_of = [&](int factor, int64_t of) {
+    return static_cast<const Stored *>(e.data[factor]) + (is_shared(factor) ? 0 : of * UNIT);
+  };
+  auto place_of = [&](int number, const Stored *from) {
+    Stored *place = ring + number * SLOT;
+    return Shape::PLACED ? mmci_place_as(place, from) : place;
+  };
   auto load_next = [&]() {
     if (coming >= units) return;
-    const bool one = is_shared(coming_factor);
-    load_factor<Shape>(
-        static_cast<const Stored *>(e.data[coming_factor]) + (one ? 0 : coming * UNIT),
-        one ? 1 : chains_of(coming), ring + coming_slot * SLOT, gates + coming_slot, lane);
+    const Stored *from = factor_of(coming_factor, coming);
+    load_factor<Shape>(from, is_shared(coming_factor) ? 1 : chains_of(coming),
+                       place_of(coming_slot, from), gates + coming_slot, lane);
     coming_slot = coming_slot + 1 == SLOTS ? 0 : coming_slot + 1;
     if (++coming_factor == n) {
       coming_factor = 0;
@@ -204,9 +213,9 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
     __syncwarp();
     load_next();
   };
-  auto take = [&]() {
+  auto take = [&](int factor) {
     gates[slot].wait(parity);
-    Stored *place = ring + slot * SLOT;
+    Stored *place = place_of(slot, factor_of(factor, at));
     slot++;
     if (slot == SLOTS) {
       slot = 0;
@@ -222,7 +231,7 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
   };
 #pragma unroll 1
   for (; at < units; at += stride) {
-    const Stored *first = take() + (is_shared(0) ? 0 : chain * PITCH);
+    const Stored *first = take(0) + (is_shared(0) ? 0 : chain * PITCH);
     Sum rows[HEIGHT][SIDE];
     if constexpr (Shape::LANES == 1) {
       Sum flat[AREA];
@@ -238,7 +247,7 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
     Stored *last = nullptr;
 #pragma unroll 1
     for (int f = 1; f < n; f++) {
-      last = take();
+      last = take(f);
       multiply<Shape>(rows, last + (is_shared(f) ? 0 : chain * PITCH));
       if (f < n - 1) load_next_after_reads();
     }

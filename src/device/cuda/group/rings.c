@@ -13,6 +13,7 @@ enum {
   BANKS = 32, /* of 4 bytes */
   SCHEDULERS = 4,
   SLOTS = 2,
+  SLACK = 31, /* elements: a matrix lies at its address modulo 128 bytes */
   GATE_BYTES = 8,
   SIDE = 64, /* no dimension exceeds this */
   MATRICES = 2 * MMCI_RINGS_FACTORS - 1
@@ -224,12 +225,11 @@ static uint32_t place_results(const mmci_group *chain, const mmci_rings_size *si
 
 /* Makes each slot as large as the loads that take it: every second, or all where the next chain's
  * take the other slot each. */
-static void size_slots(const mmci_rings_size *size, mmci_rings *out) {
+static void size_slots(mmci_rings *out) {
   uint32_t elements[SLOTS] = {0};
   for (int i = 0; i < SLOTS * out->n; i++) {
     const mmci_rings_load *l = &out->loads[i % out->n];
-    const uint32_t mine =
-        mmci_arena_up((int64_t)l->rows * l->pitch + (size->word < WORD ? WORD - 1 : 0), WORD);
+    const uint32_t mine = mmci_arena_up((int64_t)l->rows * l->pitch + SLACK, WORD);
     if (mine > elements[i % SLOTS]) elements[i % SLOTS] = mine;
   }
   out->slot = elements[0];
@@ -240,7 +240,7 @@ static void size_slots(const mmci_rings_size *size, mmci_rings *out) {
  * operand, rows x pitch, from `at` on, or from a slot where it is loaded. */
 static int64_t end_of(const mmci_rings *rings, int load, uint32_t at, int64_t rows, int64_t pitch,
                       int64_t cols) {
-  const int64_t begin = load < 0 ? (int64_t)rings->places + at : (int64_t)rings->slot + WORD;
+  const int64_t begin = load < 0 ? (int64_t)rings->places + at : (int64_t)rings->slot + SLACK;
   return begin + (rows - 1) * pitch + cols;
 }
 
@@ -286,7 +286,7 @@ static bool lay_out(const mmci_group_limits *limits, const mmci_group *chain, in
       return false;
   fill_products(chain, size, out);
   const uint32_t places = place_results(chain, size, out);
-  size_slots(size, out);
+  size_slots(out);
   out->warp_bytes = SLOTS * GATE_BYTES + elements_of(size, out, places) * ELEMENT_BYTES;
   if (limits->shared_bytes < out->warp_bytes) return false;
   const int64_t fit = (int64_t)(limits->shared_bytes / out->warp_bytes);

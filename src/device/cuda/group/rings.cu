@@ -2,10 +2,9 @@
  * other, and its factors arrive by bulk copies, each as a whole, while it multiplies those before.
  *
  * Layout   factors and the result without gaps. A warp has two slots for factors, which it takes
- *          in turn; they lie there as they are stored, at their address modulo 16 bytes. Places for
- *          intermediates, whose rows are an odd number of 16-byte words long, lie behind them
- * Launch   a block a multiprocessor, of as many warps as take the least time; a warp strides over
- *          the batch
+ *          in turn; they lie there as they are stored, at their address modulo 128 bytes. Places
+ * for intermediates, whose rows are an odd number of 16-byte words long, lie behind them Launch   a
+ * block a multiprocessor, of as many warps as take the least time; a warp strides over the batch
  * Traffic  each factor is read once, the result is written once
  * Idea     over tiles.cu: no lane computes addresses of what is loaded, odd lines cost no more than
  *          even ones, and factors of the next chain arrive while this one is multiplied. What lies
@@ -84,12 +83,7 @@ static __device__ __forceinline__ const float *matrix_of(const mmci_rings_load &
   return static_cast<const float *>(l.data) + chain * l.stride;
 }
 
-/* Returns how many elements lie between the 16-byte word that a matrix begins in and the matrix. */
-static __device__ __forceinline__ unsigned shift_of(const float *matrix) {
-  return (unsigned)((uintptr_t)matrix / sizeof(float)) & 3;
-}
-
-/* Begins to copy a matrix to a slot: whole words at once, and the ends by a lane each. */
+/* Begins to copy a matrix to its place: whole words at once, and the ends by a lane each. */
 template <int WORD>
 static __device__ __forceinline__ void load_matrix(const mmci_rings_load &l, const float *from,
                                                    float *to, mmci_counted_gate *gate,
@@ -105,17 +99,16 @@ static __device__ __forceinline__ void load_matrix(const mmci_rings_load &l, con
       gate->copy(to, from, all * sizeof(float));
     }
   } else {
-    const unsigned shift = shift_of(from), before = (4 - shift) & 3,
+    const unsigned before = -(unsigned)((uintptr_t)from / sizeof(float)) & 3,
                    head = before < all ? before : all, body = (all - head) & ~3u;
-    float *target = to + shift;
     if (lane == 0) {
       gate->expect(body * sizeof(float));
-      if (body > 0) gate->copy(target + head, from + head, body * sizeof(float));
+      if (body > 0) gate->copy(to + head, from + head, body * sizeof(float));
     }
     if (lane < ENDS) {
       const unsigned at = lane < 4 ? lane : head + body + lane - 4;
       if (at < (lane < 4 ? head : all))
-        mmci_copy_async_or_zero<sizeof(float)>(target + at, from + at, true);
+        mmci_copy_async_or_zero<sizeof(float)>(to + at, from + at, true);
       gate->arrive_after_copies();
     }
   }
@@ -175,8 +168,9 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
   auto load_next = [&]() {
     if (coming >= batch) return;
     const mmci_rings_load &l = e.loads[coming_load];
-    load_matrix<WORD>(l, matrix_of(l, coming), slots + coming_slot * e.slot, gates + coming_slot,
-                      lane);
+    const float *from = matrix_of(l, coming);
+    load_matrix<WORD>(l, from, mmci_place_as(slots + coming_slot * e.slot, from),
+                      gates + coming_slot, lane);
     coming_slot = (coming_slot + 1) % SLOTS;
     if (++coming_load == e.n) {
       coming_load = 0;
@@ -187,8 +181,7 @@ __global__ void __launch_bounds__(Shape::WARPS *WARP, 1)
     const unsigned slot = taken % SLOTS;
     gates[slot].wait(taken / SLOTS % 2);
     taken++;
-    const float *at = slots + slot * e.slot;
-    return WORD < 4 ? at + shift_of(matrix_of(e.loads[load], chain)) : at;
+    return mmci_place_as(slots + slot * e.slot, matrix_of(e.loads[load], chain));
   };
   for (int i = 0; i < SLOTS; i++) load_next();
   for (; chain < batch; chain += stride) {

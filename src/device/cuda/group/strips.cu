@@ -318,7 +318,7 @@ __global__ void __launch_bounds__(Shape::UNITS *Shape::THREADS, 1)
   if constexpr (!MMCI_HAS_BULK_COPIES) return;
   constexpr int AREA = Shape::AREA, THREADS = Shape::THREADS;
   MMCI_DYNAMIC_SHARED(memory);
-  const mmci_strips_unit unit = {THREADS, Shape::CHAINS, AREA, Shape::SLOTS, Shape::SLOT};
+  const mmci_strips_unit unit = {THREADS, Shape::CHAINS, AREA, Shape::SLOTS, Shape::SLOT, false};
   const int thread = (int)threadIdx.x % THREADS, warp = thread / WARP,
             row = warp % Shape::WARPS * Shape::STRIPS * TILE, line = thread % WARP / 4,
             pair = thread % 4;

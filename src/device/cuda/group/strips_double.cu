@@ -93,12 +93,14 @@ struct DoubleShape {
   }
 };
 
-/* The elements of a slot for so many chains, a whole number of 16-byte words. */
+/* The elements of a slot for so many chains, a whole number of 16-byte words, wherever in a line
+ * they begin. */
 template <typename Shape>
 static constexpr int slot_elements(int side, int chains) {
   constexpr int PAIR = Shape::PAIR;
   return (chains * side * side + (Shape::WHOLE ? (QUARTERS - 1) * Shape::PAD : 0) + PAIR - 1) /
-         PAIR * PAIR;
+             PAIR * PAIR +
+         MMCI_STRIPS_SLACK_BYTES / (int)sizeof(typename Shape::Element);
 }
 
 struct DoubleCall {
@@ -257,7 +259,7 @@ __global__ void __launch_bounds__(Shape::THREADS, 1)
             pair = thread % 4, row = warp % warps * STRIP + line,
             bytes =
                 mmci_strips_gate_bytes(call.slots) + call.slots * call.slot * (int)sizeof(Element);
-  const mmci_strips_unit unit = {threads, chains, area, call.slots, call.slot};
+  const mmci_strips_unit unit = {threads, chains, area, call.slots, call.slot, true};
   int column[Shape::TILES];
 #pragma unroll
   for (int tile = 0; tile < Shape::TILES; tile++) {

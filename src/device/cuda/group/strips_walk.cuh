@@ -7,10 +7,14 @@
 #include "device/cuda/group/sides.h"
 
 /* A unit: its threads, the chains that it multiplies at once, of matrices of so many elements, and
- * the slots, each with the elements that matrices of all its chains take. */
+ * the slots, each with the elements that matrices of all its chains take; and whether they lie
+ * there as mmci_place_as() says, for which a slot has MMCI_STRIPS_SLACK_BYTES more. */
 struct mmci_strips_unit {
   int threads, chains, area, slots, slot_elements;
+  bool placed;
 };
+
+enum { MMCI_STRIPS_SLACK_BYTES = MMCI_LINE_BYTES - 16 };
 
 /* The gates stand before the slots. */
 static constexpr __host__ __device__ int mmci_strips_gate_bytes(int slots) {
@@ -44,13 +48,20 @@ static __device__ __forceinline__ void mmci_walk_strips(const mmci_squares &e,
   int64_t at = blockIdx.x + (int64_t)gridDim.x * of_block, coming = at;
   int coming_factor = 0, coming_slot = 0, slot = 0;
   unsigned parity = 0;
+  auto factor_of = [&](int factor, int64_t of) {
+    return static_cast<const Element *>(e.data[factor]) + of * unit.chains * e.stride[factor];
+  };
+  auto place_of = [&](int number, const Element *from) {
+    Element *place = places + number * unit.slot_elements;
+    return unit.placed ? mmci_place_as(place, from) : place;
+  };
   auto load_next = [&]() {
     if (coming >= units) return;
-    if (thread == 0)
-      load(static_cast<const Element *>(e.data[coming_factor]) +
-               coming * unit.chains * e.stride[coming_factor],
-           is_shared(coming_factor) ? 1 : chains_of(coming),
-           places + coming_slot * unit.slot_elements, gates + coming_slot);
+    if (thread == 0) {
+      const Element *from = factor_of(coming_factor, coming);
+      load(from, is_shared(coming_factor) ? 1 : chains_of(coming), place_of(coming_slot, from),
+           gates + coming_slot);
+    }
     coming_slot = coming_slot + 1 == unit.slots ? 0 : coming_slot + 1;
     if (++coming_factor == n) {
       coming_factor = 0;
@@ -63,9 +74,9 @@ static __device__ __forceinline__ void mmci_walk_strips(const mmci_squares &e,
     mmci_group_wait(of_block, unit.threads);
     load_next();
   };
-  auto take = [&]() {
+  auto take = [&](int factor) {
     gates[slot].wait(parity);
-    Element *place = places + slot * unit.slot_elements;
+    Element *place = place_of(slot, factor_of(factor, at));
     slot++;
     if (slot == unit.slots) {
       slot = 0;
@@ -78,14 +89,14 @@ static __device__ __forceinline__ void mmci_walk_strips(const mmci_squares &e,
 #pragma unroll 1
   for (; at < units; at += stride) {
     const bool is_there = chain < chains_of(at);
-    const Element *first = take() + (is_shared(0) ? 0 : chain * unit.area);
+    const Element *first = take(0) + (is_shared(0) ? 0 : chain * unit.area);
     auto strip = product();
     if (is_there) strip.read(first);
     load_next_after_reads();
     Element *last = nullptr;
 #pragma unroll 1
     for (int f = 1; f < n; f++) {
-      last = take();
+      last = take(f);
       if (is_there) strip.multiply(last + (is_shared(f) ? 0 : chain * unit.area));
       if (f == n - 1) break;
       load_next_after_reads();
