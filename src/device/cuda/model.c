@@ -491,6 +491,15 @@ static int64_t longest_side(const mmci_group *chain) {
   return most;
 }
 
+static bool has_sides_of(const mmci_group *chain, int64_t least) {
+  bool has = true;
+  for (int32_t s = 0; s < chain->count; s++) {
+    const mmci_group_product *x = &chain->products[s];
+    has = has && x->m >= least && x->k >= least && x->n >= least;
+  }
+  return has;
+}
+
 double mmci_cuda_model_general_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                                   const mmci_group *chain, const mmci_general *g) {
   /* One product is little else than loads and stores: of 33,000 batches on an H200 eight went to
@@ -499,13 +508,14 @@ double mmci_cuda_model_general_us(const mmci_cuda_model *model, const mmci_group
   /* A chain alone has the device to itself: 2070 of them took 0.85 to 0.93 times what is counted.
    */
   static const double ALONE = 0.9;
-  /* Of 143 in c128 those with sides of more than 16 took up to twice that, where cuBLAS's products
-   * were faster: this share of the time leaves none that is chosen 1.3 times slower than those. */
-  static const double MORE_IN_C128 = 1.3;
+  /* Chains in c128 took 2.1 to 2.4 times that where all sides were 16, and 2.5 times where all but
+   * the last were 32: ten and three of them on an H200, of which cuBLAS's products took 0.7 to 0.9.
+   * Of 90 others products took at least 0.87. */
+  static const double MORE_IN_C128 = 2.4;
   enum { SMALL = 16 };
   const mmci_model_counts c = mmci_cuda_model_general_counts(limits, chain, g);
   const bool is_more = chain->dtype == MMC_C128 && chain->batch <= 1 && chain->count > 1 &&
-                       longest_side(chain) > SMALL;
+                       (longest_side(chain) > SMALL || has_sides_of(chain, SMALL));
   return (chain->count == 1 ? OF_ONE : 1) * (chain->batch <= 1 ? ALONE : 1) *
          (is_more ? MORE_IN_C128 : 1) *
          counted_us(&model->dtypes[chain->dtype].general, &c, limits, (double)chain->batch);
@@ -594,8 +604,10 @@ double mmci_cuda_model_sides_us(const mmci_cuda_model *model, const mmci_group_l
   const mmci_model_counts c = mmci_cuda_model_sides_counts(limits, chain, sides);
   mmci_sides_size size = {.chains = 1};
   (void)mmci_sides_size_of(sides->dtype, sides->size, &size);
+  /* By side each chain of a unit has a copy of its own. */
+  const double chains = size.way == MMCI_BY_SIDE ? 1 : size.chains;
   return fmax(counted_us(mmci_cuda_model_sides(model, sides), &c, limits, (double)chain->batch),
-              common_us(chain, &COPIES_OF_SIDES, size.chains));
+              common_us(chain, &COPIES_OF_SIDES, chains));
 }
 
 double mmci_cuda_model_tensor_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
