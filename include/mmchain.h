@@ -304,8 +304,8 @@ typedef struct mmc_chain_options {
   /* n flags: factor i is one matrix for all chains of the batch, and in executions it has stride 0
    * and no addresses. Plans then count on it that a product of such factors alone is computed once
    * and not for every chain (docs/execution.md). A factor that is the same matrix as such a one is
-   * one too. NULL means that none is known; where nothing is computed once by them, all are
-   * dropped. They are copied. */
+   * one too. A GPU's kernels depend on what is shared as well. NULL means that none is known; where
+   * the batch is 1, all are dropped. They are copied. */
   const bool *shared;
 } mmc_chain_options;
 #define MMC_CHAIN_OPTIONS_INIT \

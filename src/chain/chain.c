@@ -147,7 +147,7 @@ static void settle_structure(mmc_chain *chain) {
   forget(chain);
 }
 
-/* Makes of flags in shared what is kept there, or drops them where nothing is computed once. */
+/* Makes of flags in shared what is kept there, or drops them where there is none. */
 static void settle_shared(mmc_chain *chain) {
   int32_t *shared = chain->shared;
   if (shared == NULL) return;
@@ -156,13 +156,13 @@ static void settle_shared(mmc_chain *chain) {
     if (shared[i] != 0) shared[first] = 1;
   }
   for (int32_t i = 0; i < chain->n; i++) shared[i] = shared[mmc_chain_stored(chain, i)];
-  bool pays = false;
+  bool has_shared = false;
   for (int32_t i = chain->n - 1; i >= 0; i--) {
     const bool goes_on = shared[i] != 0 && i + 1 < chain->n && shared[i + 1] > i + 1;
-    pays = pays || (goes_on && chain->n > 2);
+    has_shared = has_shared || shared[i] != 0;
     shared[i] = goes_on ? shared[i + 1] : shared[i] != 0 ? i + 1 : i;
   }
-  if (!pays || chain->batch <= 1) chain->shared = NULL;
+  if (!has_shared || chain->batch <= 1) chain->shared = NULL;
 }
 
 static mmc_status check_traits(const mmc_chain *chain, mmci_error *error) {

@@ -52,6 +52,13 @@ static inline int64_t mmci_chain_product_batch(const mmc_chain *chain, int64_t i
   const bool is_once = chain->shared != NULL && chain->shared[i] >= j && j - i < chain->n;
   return is_once ? 1 : chain->batch;
 }
+/* Says whether some product can be computed once for all chains, as its factors are shared. */
+static inline bool mmci_chain_has_once(const mmc_chain *chain) {
+  bool has = false;
+  for (int32_t i = 0; chain->shared != NULL && chain->n > 2 && i < chain->n; i++)
+    has = has || chain->shared[i] > i + 1;
+  return has;
+}
 /* Says whether factor j is the transposed factor i, or conjugated too, by what is known. */
 bool mmci_chain_transposes(const mmc_chain *chain, int32_t i, int32_t j, bool conjugated);
 /* Gives a chain that nobody else has yet a rule of integers. Returns: E_ARG, where its dtype cannot

@@ -140,7 +140,7 @@ static void put_plain_reason(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text, "as given");
   else
     mmci_text_printf(text, "the fewest multiplications of all orders%s",
-                     plan->chain->shared != NULL && strcmp(plan->solver, "hu-shing") == 0
+                     mmci_chain_has_once(plan->chain) && strcmp(plan->solver, "hu-shing") == 0
                          ? ", were nothing computed once"
                          : "");
 }

@@ -31,6 +31,15 @@ void mmci_group_problem_turn(mmci_group_problem *problem, const mmci_plan *plan,
 
 /* ---- made ---------------------------------------------------------------------------------- */
 
+/* Returns the elements from one chain's matrix to the next one's; 0 where all chains share it. */
+static int64_t stride_of(const mmci_plan *plan, int32_t number, int64_t rows, int64_t cols) {
+  const mmc_chain *chain = plan->chain;
+  const bool shared = number < chain->n
+                          ? mmc_chain_shared(chain, number)
+                          : mmci_plan_step_batch(plan, &plan->steps[number - chain->n]) == 1;
+  return chain->batch > 1 && !shared ? mmci_elements(rows, cols) : 0;
+}
+
 /* Writes the form of an operand without gaps: a factor, with its op, or a result. */
 static void write_form(const mmci_plan *plan, int32_t number, mmci_form *out) {
   const mmc_chain *chain = plan->chain;
@@ -39,7 +48,7 @@ static void write_form(const mmci_plan *plan, int32_t number, mmci_form *out) {
   const int64_t rows = is_factor ? chain->dims[number] : step->m,
                 cols = is_factor ? chain->dims[number + 1] : step->n;
   out->gathered = false;
-  out->stride = 0;
+  out->stride = stride_of(plan, number, rows, cols);
   mmci_form_tighten(out, chain->dtype, rows, cols, is_factor ? chain->ops[number] : MMC_OP_N);
 }
 
@@ -53,18 +62,20 @@ void mmci_group_problem_write(const mmci_plan *plan, const mmci_plan_group *grou
   mmci_form *forms = memory;
   mmci_group_product *products = (mmci_group_product *)(forms + n);
   const mmci_plan_step *last = &plan->steps[group->steps[count - 1]];
-  *out = (mmci_group_problem){.group = {.dtype = plan->chain->dtype,
-                                        .precision = precision,
-                                        .rule = plan->chain->rule,
-                                        .batch = plan->chain->batch,
-                                        .n = group->operand_count,
-                                        .count = group->step_count,
-                                        .forms = forms,
-                                        .products = products,
-                                        .ldc = last->n > 0 ? last->n : 1},
-                              .forms = forms,
-                              .products = products,
-                              .data = (const void **)(products + count)};
+  *out = (mmci_group_problem){
+      .group = {.dtype = plan->chain->dtype,
+                .precision = precision,
+                .rule = plan->chain->rule,
+                .batch = plan->chain->batch,
+                .n = group->operand_count,
+                .count = group->step_count,
+                .forms = forms,
+                .products = products,
+                .ldc = last->n > 0 ? last->n : 1,
+                .c_stride = plan->chain->batch > 1 ? mmci_elements(last->m, last->n) : 0},
+      .forms = forms,
+      .products = products,
+      .data = (const void **)(products + count)};
   for (size_t o = 0; o < n; o++) write_form(plan, group->operands[o], &forms[o]);
   mmci_group_problem_turn(out, plan, group, false);
 }

@@ -53,8 +53,8 @@ mmc_status mmci_plan_shrink(mmci_plan *plan, uint64_t limit_bytes, mmci_error *e
   /* Each is rounded up to whole cache lines, so many take no more than as many times one. */
   uint64_t fit = limit_bytes / plan->workspace_bytes;
   if (fit >= (uint64_t)batch) return mmci_plan_set_chunk(plan, batch, error);
-  return plan->chain->shared == NULL ? mmci_plan_set_chunk(plan, (int64_t)fit, error)
-                                     : set_most(plan, (int64_t)fit, batch, limit_bytes, error);
+  return mmci_chain_has_once(plan->chain) ? set_most(plan, (int64_t)fit, batch, limit_bytes, error)
+                                          : mmci_plan_set_chunk(plan, (int64_t)fit, error);
 }
 
 mmc_status mmci_plan_set_chunk(mmci_plan *plan, int64_t most, mmci_error *error) {

@@ -79,16 +79,18 @@ static uint64_t mix(uint64_t hash, uint64_t number) {
   return (hash ^ hash >> 31) | 1;
 }
 
-/* Says how an operand lies: as a factor with its op, or as a result. */
-static uint64_t kind_of_operand(const search *x, int32_t number) {
-  const mmc_chain *chain = x->plan->chain;
-  return number < chain->n ? 1 + (uint64_t)chain->ops[number] : 0;
-}
-
 /* Says whether a step is computed once for all chains by a call of its own. */
 static bool is_common(const search *x, const mmci_plan_step *step) {
   const mmc_chain *chain = x->plan->chain;
   return mmci_chain_product_batch(chain, step->first, step->last + 1) < chain->batch;
+}
+
+/* Says how an operand lies: as a factor with its op, or as a result; of every chain or of all. */
+static uint64_t kind_of_operand(const search *x, int32_t number) {
+  const mmc_chain *chain = x->plan->chain;
+  if (number < chain->n)
+    return 2 + 2 * (uint64_t)chain->ops[number] + mmc_chain_shared(chain, number);
+  return is_common(x, &x->plan->steps[number - chain->n]);
 }
 
 /* Returns the hash of all that the price of a step depends on, and the device's answer about it. */

@@ -57,8 +57,8 @@ static double multiplications_of(void *user, int64_t i, int64_t k, int64_t j) {
 /* Lets the solver look for the order by what is shared, where it can. */
 static void weigh_products(const mmc_chain *chain, const char *solver,
                            mmci_order_problem *problem) {
-  if (chain->shared == NULL || chain->n > MMCI_COMMON_MOST_FACTORS || problem->given != NULL ||
-      strcmp(solver, "hu-shing") == 0)
+  if (!mmci_chain_has_once(chain) || chain->n > MMCI_COMMON_MOST_FACTORS ||
+      problem->given != NULL || strcmp(solver, "hu-shing") == 0)
     return;
   problem->price = multiplications_of;
   problem->price_user = (void *)chain;

@@ -38,7 +38,7 @@ static bool is_little(const mmc_chain *chain) {
   const int64_t *dims = chain->dims, batch = chain->batch;
   enum { LEAST_REPEATS = 4 }; /* of fewer factors no two products are the same */
   if (!has_plain_sums(chain) || chain->n < 2 || chain->n > MMCI_LITTLE_FACTORS || batch < 1 ||
-      (chain->same != NULL && chain->n >= LEAST_REPEATS) || chain->shared != NULL ||
+      (chain->same != NULL && chain->n >= LEAST_REPEATS) || mmci_chain_has_once(chain) ||
       chain->traits != NULL)
     return false;
   double multiplications = 0; /* from left to right, which the best order takes at most */

@@ -375,6 +375,61 @@ static void what_plans_ask_for_is_listed(void **state) {
   }
 }
 
+/* Counts the calls that a device is asked about, and notes whether they tell it that all chains
+ * share A2, 3x5, and how far apart other matrices are. */
+typedef struct asked {
+  int count;
+  bool knows;
+} asked;
+
+static mmc_status ask(const void *user, const mmci_group *call, bool *out, double *seconds,
+                      double *doubt, mmci_error *error) {
+  asked *x = (asked *)user;
+  (void)error;
+  x->count++;
+  for (int32_t s = 0; s < call->count; s++) {
+    const mmci_group_product *p = &call->products[s];
+    const int64_t of_right = p->k == 3 && p->n == 5 ? 0 : p->k * p->n;
+    if (p->left < call->n) x->knows = x->knows && call->forms[p->left].stride == p->m * p->k;
+    if (p->right < call->n) x->knows = x->knows && call->forms[p->right].stride == of_right;
+    if (s == call->count - 1) x->knows = x->knows && call->c_stride == p->m * p->n;
+  }
+  *out = true;
+  *seconds = 1e-6;
+  *doubt = 0;
+  return MMC_OK;
+}
+
+static void devices_know_what_is_shared(void **state) {
+  (void)state;
+  const int64_t dims[] = {2, 3, 5, 7};
+  const bool shared[] = {false, true, false};
+  mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
+  options.batch = 9;
+  options.shared = shared;
+  mmc_chain *chain;
+  assert_int_equal(mmc_chain_create_batch(NULL, MMC_F32, 3, dims, NULL, &options, &chain), MMC_OK);
+  planner p;
+  set_planner(&p);
+  asked x = {0, true};
+  p.machine.user = &x;
+  p.machine.supports = ask;
+  p.machine.measured = NULL;
+  const mmci_time_request request = {.pricing = &p.pricing, .notice = "", .machine = &p.machine};
+  mmci_plan plan;
+  mmci_cover cover;
+  mmci_error error;
+  assert_int_equal(
+      mmci_plan_create_timed(chain, "auto", mmci_within(UINT64_MAX), &request, &plan, &error),
+      MMC_OK);
+  assert_int_equal(mmci_plan_cover(&plan, &p.machine, &cover, &error), MMC_OK);
+  assert_true(x.count > 0);
+  assert_true(x.knows);
+  mmci_cover_destroy(&cover);
+  mmci_plan_destroy(&plan);
+  mmc_chain_destroy(chain);
+}
+
 static void nothing_is_measured_twice(void **state) {
   (void)state;
   uint64_t random = first_seed;
@@ -612,6 +667,7 @@ int main(void) {
       cmocka_unit_test(long_names_are_short_and_differ),
       cmocka_unit_test(every_tree_comes_once),
       cmocka_unit_test(what_plans_ask_for_is_listed),
+      cmocka_unit_test(devices_know_what_is_shared),
       cmocka_unit_test(nothing_is_measured_twice),
       cmocka_unit_test(calls_that_cannot_be_made_are_passed_over),
       cmocka_unit_test(out_of_memory_ends_the_session),
