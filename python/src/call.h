@@ -21,7 +21,9 @@ typedef struct mmcp_call {
   int64_t *dims;
   int64_t *same; /* each factor's first one that is the same array, when repeats */
   bool repeats;
-  mmc_op *ops; /* of the factors, when has_ops: those that are conjugated lazily lie transposed */
+  /* Of the factors, when has_ops: H of those that are conjugated lazily, which lie transposed, and
+   * on a GPU T of others that do. */
+  mmc_op *ops;
   bool has_ops;
   bool *shared; /* which factors are one matrix for all products of the stack, when has_shared */
   bool has_shared;

@@ -52,6 +52,19 @@ static void turn_matrix(mmc_matrix *x) {
   x->layout = x->layout == MMC_ROW_MAJOR ? MMC_COL_MAJOR : MMC_ROW_MAJOR;
 }
 
+/* Notes which factors on a GPU lie by columns: what multiplies them there at all, and how fast,
+ * depends on it. What defines the bits of reproducible products does not. */
+static void tell_turned(mmcp_call *c, PyObject *precision) {
+  if (c->device == MMCP_HOST || c->is_chain || mmcp_is_reproducible(precision)) return;
+  c->has_ops = false;
+  for (int64_t i = 0; i < c->n; i++) {
+    const mmc_matrix *x = &c->matrices[i];
+    const bool turned = !c->gathers && x->layout == MMC_COL_MAJOR && x->rows > 1 && x->cols > 1;
+    if (c->ops[i] != MMC_OP_H) c->ops[i] = turned ? MMC_OP_T : MMC_OP_N;
+    c->has_ops = c->has_ops || c->ops[i] != MMC_OP_N;
+  }
+}
+
 /* Makes of the memory of a conjugated matrix that whose conjugated transposed it is, by rows. */
 static void turn_adjoint(mmc_matrix *x) {
   turn_matrix(x);
@@ -61,8 +74,17 @@ static void turn_adjoint(mmc_matrix *x) {
   x->ld = x->cols > 1 ? x->cols : 1;
 }
 
-/* The plan given by the caller, or for a stack or conjugated factors what it gives for such chains,
- * when that is for these arrays. */
+/* Makes of each factor the matrix of which the plan's chain has the op, or the call's where there
+ * is no plan. */
+static void turn_factors(mmcp_call *c, const mmcp_plan *plan) {
+  if (plan == NULL && !c->has_ops) return;
+  const mmc_op *ops = plan != NULL ? mmc_chain_ops(plan->chain) : c->ops;
+  for (int64_t i = 0; i < c->n; i++)
+    if (ops[i] != MMC_OP_N) (c->ops[i] == MMC_OP_H ? turn_adjoint : turn_matrix)(&c->matrices[i]);
+}
+
+/* The plan given by the caller, or for a stack, conjugated factors or those that lie by columns
+ * what it gives for such chains, when that is for these arrays. */
 static int fit_plan(mmcp_call *c, mmcp_plan *given, mmcp_plan **out) {
   if (mmc_chain_length(given->chain) != c->n || mmc_chain_dtype(given->chain) != c->dtype) return 0;
   if (mmcp_find_dims(c) != 1) return 0;
@@ -74,13 +96,12 @@ static int fit_plan(mmcp_call *c, mmcp_plan *given, mmcp_plan **out) {
   const bool stacks = mmc_chain_batch(given->chain) == 1 && c->stack_count != 1;
   int64_t structured = 0;
   mmc_chain_inverses(given->chain, &structured);
-  for (int64_t i = 0; i < c->n; i++) {
+  for (int64_t i = 0; i < c->n; i++)
     structured +=
         mmc_chain_ops(given->chain)[i] != MMC_OP_N || mmc_chain_traits(given->chain, i) != 0;
-    if (mmc_chain_ops(given->chain)[i] != MMC_OP_N) turn_matrix(&c->matrices[i]);
-  }
   /* A plan for so many says so itself. */
   if (structured != 0 && (stacks || c->is_chain || c->has_ops)) return 0;
+  if (structured == 0) tell_turned(c, given->precision);
   if (!stacks && mmc_chain_batch(given->chain) != c->stack_count) return 0;
   bool is_for_others = stacks || c->has_ops;
   for (int64_t i = 0; i < c->n && !is_for_others; i++)
@@ -138,6 +159,7 @@ static int find_plan(mmcp_call *c, PyObject *given, PyObject *const *strings, mm
   if (mmcp_find_dims(c) != 1) return 0;
   mmcp_options options = {strings[0], strings[1], strings[2]};
   if (check_options(&options) < 0) return -1;
+  tell_turned(c, options.precision);
   /* The cache compares addresses. */
   Py_INCREF(options.objective);
   Py_INCREF(options.device);
@@ -385,14 +407,13 @@ static int run_chain(mmcp_call *c, mmcp_plan *plan) {
 
 static int run_plan(mmcp_call *c, mmcp_plan *plan) {
   if (c->is_chain) return run_chain(c, plan);
-  for (int64_t i = 0; c->has_ops && i < c->n; i++)
-    if (c->ops[i] != MMC_OP_N) turn_adjoint(&c->matrices[i]);
   bool spreads = c->stack_ndim > 0 && c->together == 1;
   if (spreads && !mmcp_spread_all(c)) {
     mmcp_free_addresses(c);
     if (!PyErr_Occurred()) PyErr_NoMemory();
     return -1;
   }
+  turn_factors(c, plan);
   int done = execute_plan(c, plan);
   if (spreads) mmcp_free_addresses(c);
   return done;

@@ -28,9 +28,15 @@ static int64_t stride_of_rows(const mmcp_call *c) {
   return stride % element == 0 && stride >= first->cols * element ? stride / element : 0;
 }
 
+static bool has_conjugated(const mmcp_call *c) {
+  bool has = false;
+  for (int64_t i = 0; c->has_ops && i < c->n; i++) has = has || c->ops[i] == MMC_OP_H;
+  return has;
+}
+
 bool mmcp_may_be_rows(const mmcp_call *c, PyObject *precision) {
   if (c->is_chain || c->n < 2 || c->stack_count < 2 || c->exponents != NULL || !c->row ||
-      c->has_ops || c->matrices[0].rows == 0 || mmcp_stack_ndim(c, 0) != c->stack_ndim ||
+      has_conjugated(c) || c->matrices[0].rows == 0 || mmcp_stack_ndim(c, 0) != c->stack_ndim ||
       memcmp(c->views[0].shape, c->stack_shape, (size_t)c->stack_ndim * sizeof *c->stack_shape) !=
           0)
     return false;
@@ -91,12 +97,10 @@ static int expand_factor(mmcp_call *c, int64_t i) {
   const int64_t most_bytes = (int64_t)64 << 20;
   const mmc_matrix before = c->matrices[i];
   if (i == c->n || c->is_chain || c->device == MMCP_HOST || c->views[i].exchange == NULL ||
-      c->ops[i] != MMC_OP_N || before.rows == 0 || before.cols == 0)
+      c->ops[i] == MMC_OP_H || before.rows == 0 || before.cols == 0)
     return 0;
   const double elements = (double)before.rows * (double)before.cols * (double)c->stack_count;
-  /* Where a plan says of which matrix it is the transposed one, it stays as it is read. */
-  if (elements * (double)mmc_dtype_size(c->dtype) > (double)most_bytes || !mmcp_read_matrix(c, i) ||
-      before.layout != c->matrices[i].layout || before.rows != c->matrices[i].rows) {
+  if (elements * (double)mmc_dtype_size(c->dtype) > (double)most_bytes || !mmcp_read_matrix(c, i)) {
     c->matrices[i] = before;
     return 0;
   }

@@ -357,6 +357,24 @@ def test_what_is_new_on_a_gpu_is_torchs(counted, rng, shapes, dtype):
 
 
 @needs_cuda
+def test_plans_know_how_factors_lie(rng):
+    """A stack of transposed matrices, and one matrix for all products: also by a plan for others."""
+    a, b, c = (torch.tensor(rng.standard_normal(shape), device="cuda") for shape in [(50, 12, 9), (50, 7, 9), (7, 5)])
+    factors, expected = [a, b.mT, c], a @ b.mT @ c
+    mmchain.clear_cache()
+    for _ in range(5):
+        assert torch.allclose(mmchain.multi_dot(factors), expected)
+    assert _mmchain.cached_plan().chain == "f64:12x9x7x5@50:NTn"
+    assert torch.allclose(mmchain.multi_dot(factors, precision="reproducible"), expected)
+    assert _mmchain.cached_plan().chain == "f64:12x9x7x5@50:NNn"
+    for chain in ("f64:12x9x7x5@50", "f64:12x9x7x5", factors, [a, b.mT.contiguous(), c]):
+        plan = mmchain.plan(chain, device="cuda:0")
+        for others in (factors, [a, b.mT.contiguous(), c], [a, b.mT, c.expand(50, 7, 5).contiguous()]):
+            for _ in range(2):
+                assert torch.allclose(plan.execute(others), expected)
+
+
+@needs_cuda
 def test_what_asks_for_more_is_ours_from_the_first_time_on(counted, rng):
     shapes = [(31, 42), (42, 23), (23, 6)]
     before = torch.get_float32_matmul_precision()
