@@ -110,19 +110,29 @@ static mmc_status check_chain(const mmc_chain *chain, const mmci_saved *saved, m
   return status;
 }
 
-/* Finds the chain that is planned for a caller who has this one: a plan for matrices of every
- * chain's own goes for shared ones, too. */
-static mmc_status find_chain(const mmc_chain *given, const mmci_saved *saved, mmc_chain *separate,
+/* Says whether the chain is the saved one but that more of its factors are known to be shared. */
+static bool shares_more(const mmc_chain *chain, const mmc_chain *own, const mmci_saved *saved) {
+  mmci_error ignored;
+  if (chain->n != own->n) return false;
+  for (int32_t i = 0; i < own->n; i++)
+    if (mmc_chain_shared(own, i) && !mmc_chain_shared(chain, i)) return false;
+  mmc_chain like = *chain;
+  like.shared = own->shared;
+  return check_chain(&like, saved, &ignored) == MMC_OK;
+}
+
+/* Finds the chain that is planned for a caller who has this one, or none; *own is to be destroyed.
+ * A plan for matrices of every chain's own goes for shared ones, too. */
+static mmc_status find_chain(const mmc_chain *given, const mmci_saved *saved, mmc_chain **own,
                              const mmc_chain **out, mmci_error *error) {
   mmci_error ignored;
-  mmc_status status = check_chain(given, saved, error);
   *out = given;
-  if (status != MMC_E_ARG || given->shared == NULL) return status;
-  *separate = *given;
-  separate->shared = NULL;
-  if (check_chain(separate, saved, &ignored) != MMC_OK) return status;
-  *out = separate;
-  return MMC_OK;
+  const mmc_status status = given != NULL ? check_chain(given, saved, error) : MMC_E_ARG;
+  if (status != MMC_E_ARG) return status;
+  const mmc_status read = mmci_chain_parse(saved->chain, own, given != NULL ? &ignored : error);
+  if (given != NULL && (read != MMC_OK || !shares_more(given, *own, saved))) return status;
+  *out = *own;
+  return read;
 }
 
 /* Says whether the plan's solver knows nothing of the structure that factors have. */
@@ -134,12 +144,13 @@ static bool ignores_structure(const mmc_chain *chain, const mmci_saved *saved) {
 
 static mmc_status plan_again(mmc_context *context, const mmci_saved *saved, const mmc_chain *given,
                              const mmc_plan_options *options, mmc_plan **out, mmci_error *error) {
-  mmc_chain *own = NULL, separate;
+  mmc_chain *own = NULL;
   const mmc_chain *chain = NULL;
-  mmc_status status = given != NULL ? find_chain(given, saved, &separate, &chain, error)
-                                    : mmci_chain_parse(saved->chain, &own, error);
-  if (status != MMC_OK) return status;
-  if (given == NULL) chain = own;
+  mmc_status status = find_chain(given, saved, &own, &chain, error);
+  if (status != MMC_OK) {
+    mmc_chain_destroy(own);
+    return status;
+  }
   mmc_plan_options with = *options;
   with.objective = saved->objective;
   with.device = saved->device;
