@@ -128,17 +128,30 @@ static void forget(mmc_chain *chain) {
   chain->stored = NULL;
 }
 
+/* What is claimed of a factor. */
+typedef struct claims {
+  uint32_t traits;
+  mmc_band band;
+} claims;
+
+/* Returns the claims of factor i with the traits closed. */
+static claims settled_claims(const mmc_chain *chain, int32_t i) {
+  claims x = {chain->traits[i] & ~(uint32_t)MMC_INVERSE, chain->bands[i]};
+  if (chain->traits[i] != 0)
+    mmci_traits_settle(&x.traits, &x.band, chain->dims[i], is_complex(chain));
+  x.traits |= chain->traits[i] & MMC_INVERSE;
+  return x;
+}
+
 /* Closes the traits, and drops what describes structure where nothing can be gained by it. */
 static void settle_structure(mmc_chain *chain) {
   if (chain->traits == NULL) return;
   bool gains = chain->inverse_count > 0;
   for (int32_t i = 0; i < chain->n; i++) {
-    uint32_t inverse = chain->traits[i] & MMC_INVERSE;
-    if (chain->traits[i] == 0) continue;
-    chain->traits[i] &= ~inverse;
-    mmci_traits_settle(&chain->traits[i], &chain->bands[i], chain->dims[i], is_complex(chain));
-    chain->traits[i] |= inverse;
-    gains = gains || chain->traits[i] != 0;
+    const claims x = settled_claims(chain, i);
+    chain->traits[i] = x.traits;
+    chain->bands[i] = x.band;
+    gains = gains || x.traits != 0;
   }
   for (int32_t i = 0; i + 1 < chain->n && !gains; i++)
     gains = mmci_chain_transposes(chain, i, i + 1, false) ||
@@ -601,8 +614,8 @@ static mmc_status read_words(reader *r) {
 }
 
 static bool has_same_claims(const mmc_chain *chain, int32_t i, int32_t j) {
-  const mmc_band *x = &chain->bands[i], *y = &chain->bands[j];
-  return chain->traits[i] == chain->traits[j] && x->below == y->below && x->above == y->above;
+  const claims x = settled_claims(chain, i), y = settled_claims(chain, j);
+  return x.traits == y.traits && x.band.below == y.band.below && x.band.above == y.band.above;
 }
 
 /* Says whether factor i may be the same matrix as factor f, and notes with which op. Of a chain

@@ -21,6 +21,17 @@ static int append(void *user, const char *bytes, size_t size) {
   return 0;
 }
 
+static void expect_same_factors(const mmc_chain *x, const mmc_chain *y) {
+  assert_true(mmc_chain_length(x) == mmc_chain_length(y));
+  for (int64_t i = 0; i < mmc_chain_length(x); i++) {
+    assert_true(mmc_chain_ops(x)[i] == mmc_chain_ops(y)[i]);
+    assert_true(mmc_chain_same(x, i) == mmc_chain_same(y, i));
+    assert_true(mmc_chain_stored(x, i) == mmc_chain_stored(y, i));
+    assert_true(mmc_chain_shared(x, i) == mmc_chain_shared(y, i));
+    assert_true(mmc_chain_traits(x, i) == mmc_chain_traits(y, i));
+  }
+}
+
 static void text_round_trips(void **state) {
   (void)state;
   static const struct {
@@ -58,15 +69,19 @@ static void text_round_trips(void **state) {
       {"8x8x8x9@2:NnN=1,1,3", "f64:8x8^2x9@2:nN"},
       {"40x40x5x7@3:lower.n,t,N", "f64:40x40x5x7@3:lower.n,t,N"},
       {"40x40x5x7@3:lower,t,N", "f64:40x40x5x7@3:lower,t,N"},
+      {"8x8x8x8:hermitian,zero.N,symmetric=1,2,1", "f64:8x8x8x8:symmetric,zero,symmetric=1,2,1"},
       {"i64%97:8x9x7x5@2:nnN", "i64%97:8x9x7x5@2:nnN"},
       {"f32~max-plus:8x9x7x5@2:Nnt", "f32~max-plus:8x9x7x5@2:Nnt"},
   };
   for (size_t t = 0; t < sizeof cases / sizeof cases[0]; t++) {
-    mmc_chain *chain;
+    mmc_chain *chain, *again;
     char printed[256] = "";
     assert_int_equal(mmc_chain_parse(NULL, cases[t].text, &chain), MMC_OK);
     assert_int_equal(mmc_chain_write(chain, append, printed), MMC_OK);
     assert_string_equal(printed, cases[t].printed);
+    assert_int_equal(mmc_chain_parse(NULL, printed, &again), MMC_OK);
+    expect_same_factors(chain, again);
+    mmc_chain_destroy(again);
     mmc_chain_destroy(chain);
   }
 }
