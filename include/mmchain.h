@@ -674,10 +674,10 @@ MMC_API mmc_status mmc_execute_scaled(mmc_run *run, const mmc_matrix *factors,
 /* METHOD of a context. Multiplies once: does what a plan of these options, its run and
  * mmc_execute() do, with the same bits, and keeps nothing of it: for shapes that do not come again.
  * Where the device works on host memory, a chain of up to 16 factors, no side above 2^20, with up
- * to 2^27 multiplications, or 2^20 in all of a batch that shares no factor, takes neither plan nor
- * run, unless four factors or more repeat, or what was tuned says more than prices; planning then
- * costs less than a microsecond for few factors. Returns: as mmc_plan_create(), mmc_run_create()
- * and mmc_execute().
+ * to 2^27 multiplications, or 2^20 in all of a batch of which no product is computed once, takes
+ * neither plan nor run, unless four factors or more repeat, or what was tuned says more than
+ * prices; planning then costs less than a microsecond for few factors. Returns: as
+ * mmc_plan_create(), mmc_run_create() and mmc_execute().
  */
 MMC_API mmc_status mmc_multiply(mmc_context *context, const mmc_chain *chain,
                                 const mmc_plan_options *options, const mmc_matrix *factors,
