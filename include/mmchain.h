@@ -484,8 +484,9 @@ MMC_API mmc_status mmc_plan_create(mmc_context *context, const mmc_chain *chain,
 MMC_API void mmc_plan_destroy(mmc_plan *plan);
 /* CONSTRUCTOR. Plans again what mmc_plan_explain() has written of a plan as MMC_JSON, size bytes of
  * text: the same chain by the same objective, device and precision, with the same steps, splits and
- * kernels. chain, unless NULL, is what it must be for. options may set other options than solver,
- * device, objective, precision and order, which the text says; NULL means the defaults.
+ * kernels. chain, unless NULL, is what it must be for, but that more of its factors may be shared.
+ * options may set other options than solver, device, objective, precision and order, which the text
+ * says; NULL means the defaults.
  * Returns: as mmc_plan_create(); E_FORMAT (the message says where and what was expected), E_ARG
  * (the plan is for another chain), E_UNSUPPORTED (the message says which step would be another
  * now, and why). */
