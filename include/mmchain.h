@@ -302,10 +302,10 @@ typedef struct mmc_chain_options {
    * end of the range, short of the zero. */
   mmc_semiring semiring;
   /* n flags: factor i is one matrix for all chains of the batch, and in executions it has stride 0
-   * and no addresses. Plans then count on it that a product of such factors alone is computed once
-   * and not for every chain (docs/execution.md). A factor that is the same matrix as such a one is
-   * one too. A GPU's kernels depend on what is shared as well. NULL means that none is known; where
-   * the batch is 1, all are dropped. They are copied. */
+   * or addresses that are all the same. Plans then count on it that a product of such factors alone
+   * is computed once and not for every chain (docs/execution.md). A factor that is the same matrix
+   * as such a one is one too. A GPU's kernels depend on what is shared as well. NULL means that
+   * none is known; where the batch is 1, all are dropped. They are copied. */
   const bool *shared;
 } mmc_chain_options;
 #define MMC_CHAIN_OPTIONS_INIT \

@@ -287,7 +287,12 @@ static bool is_as_said(const mmc_chain *chain, const mmc_matrix *factors, int32_
 
 /* Says whether factor i is one matrix for all chains where the chain says that. */
 static bool is_shared_as_said(const mmc_chain *chain, const mmc_matrix *factors, int32_t i) {
-  return !mmc_chain_shared(chain, i) || (factors[i].addresses == NULL && factors[i].stride == 0);
+  const mmc_matrix *x = &factors[i];
+  if (!mmc_chain_shared(chain, i)) return true;
+  bool is_one = x->addresses != NULL || x->stride == 0;
+  for (int64_t b = 1; b < chain->batch && x->addresses != NULL && is_one; b++)
+    is_one = x->addresses[b] == x->addresses[0];
+  return is_one;
 }
 
 static mmc_status check_factors(const mmc_chain *chain, const mmc_matrix *factors,

@@ -1,7 +1,8 @@
 /* test_multiply.c: mmc_multiply() gives the bits of a plan of the same options, executed, however
  * matrices lie: of little chains, which have no plan, and of others, one and many of a batch; for
- * both objectives, every kind of dtype and op; the order is the one that a plan has. What lies
- * beside the result stays. Batches whose chains share factors give what plain loops do. */
+ * both objectives, every kind of dtype and op, and what the chain says of shared ones; the order is
+ * the one that a plan has. What lies beside the result stays. Batches whose chains share factors
+ * give what plain loops do. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,6 +27,7 @@ typedef struct problem {
   int64_t dims[MOST_FACTORS + 1];
   mmc_op ops[MOST_FACTORS];
   mmc_matrix factors[MOST_FACTORS], out;
+  bool shared[MOST_FACTORS];   /* what the chain says of them */
   void **tables[MOST_FACTORS]; /* of addresses, or NULL */
   size_t out_bytes;
 } problem;
@@ -95,6 +97,7 @@ static void draw(uint64_t *random, problem *p) {
     const bool as_is = p->ops[i] == MMC_OP_N;
     p->factors[i] = place(random, p->dtype, p->dims[as_is ? i : i + 1], p->dims[as_is ? i + 1 : i],
                           p->batch, true, &bytes);
+    p->shared[i] = p->factors[i].stride == 0 && random_below(random, 2) == 0;
     const bool has_table = random_below(random, 5) == 0;
     p->tables[i] = has_table ? gather(&p->factors[i], p->dtype, p->batch) : NULL;
   }
@@ -125,6 +128,7 @@ static void multiply_as_a_plan_does(void **state) {
     draw(&random, &p);
     mmc_chain_options chain_options = MMC_CHAIN_OPTIONS_INIT;
     chain_options.batch = p.batch;
+    chain_options.shared = p.shared;
     assert_int_equal(
         mmc_chain_create_batch(context, p.dtype, p.n, p.dims, p.ops, &chain_options, &chain),
         MMC_OK);
