@@ -12,26 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
+
+#include "timing.h"
 
 extern char **environ;
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void check(mmc_status status, const char *what) {
-  if (status == MMC_OK) return;
-  fprintf(stderr, "bench_chain: %s: %s\n", what, mmc_status_string(status));
-  exit(1);
-}
-
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
 
 static double median(double *values, int count) {
   qsort(values, (size_t)count, sizeof *values, ascending);

@@ -11,16 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { MAX_RUNS = 5, TEXTBOOK_MAX = 4096, HU_SHING_N = 1000000 };
+#include "timing.h"
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+enum { MAX_RUNS = 5, TEXTBOOK_MAX = 4096, HU_SHING_N = 1000000 };
 
 static void fail(const char *what, const char *why) {
   fprintf(stderr, "bench_order: %s: %s\n", what, why);
@@ -30,11 +25,6 @@ static void fail(const char *what, const char *why) {
 static void *need(void *memory) {
   if (memory == NULL) fail("memory", "not enough");
   return memory;
-}
-
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
 }
 
 static int64_t *random_dims(int64_t n) {

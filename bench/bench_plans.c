@@ -13,26 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "timing.h"
 
 enum { TURNS = 101, MOST_FACTORS = 4096, MOST_CHAINS = 400 };
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void check(mmc_status status, const char *what) {
-  if (status == MMC_OK) return;
-  fprintf(stderr, "bench_plans: %s: %s\n", what, mmc_status_string(status));
-  exit(1);
-}
-
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
 
 /* A context, and what its plans took in each turn. */
 typedef struct store {

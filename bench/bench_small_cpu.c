@@ -16,6 +16,7 @@
 
 #include "device/device.h"
 #include "mmchain.h"
+#include "timing.h"
 
 enum { MOST_ROUNDS = 101, LONG = 1000, BATCHED = 4, EXECUTED = 5 };
 
@@ -23,17 +24,6 @@ static double now_s(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void check(mmc_status status, const char *what) {
-  if (status == MMC_OK) return;
-  fprintf(stderr, "bench_small_cpu: %s: %s\n", what, mmc_status_string(status));
-  exit(1);
-}
-
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
 }
 
 /* Seeded, in (-1, 1), or fifths of that for large sides, so that long products stay finite; on
