@@ -444,8 +444,7 @@ int64_t mmc_chain_same(const mmc_chain *chain, int64_t i) {
 }
 
 bool mmc_chain_shared(const mmc_chain *chain, int64_t i) {
-  if (chain == NULL || chain->shared == NULL || i < 0 || i >= chain->n) return false;
-  return chain->shared[i] > i;
+  return chain != NULL && i >= 0 && i < chain->n && mmci_chain_shares(chain, i);
 }
 
 int64_t mmc_chain_stored(const mmc_chain *chain, int64_t i) {

@@ -46,6 +46,10 @@ mmc_status mmci_chain_create_batch(mmc_dtype dtype, int64_t n, const int64_t *di
 mmc_status mmci_chain_create_as(mmc_dtype dtype, int64_t n, const int64_t *dims, const mmc_op *ops,
                                 const mmc_chain_options *options, mmc_chain **out,
                                 mmci_error *error);
+/* Says whether all chains of the batch share factor i. */
+static inline bool mmci_chain_shares(const mmc_chain *chain, int64_t i) {
+  return chain->shared != NULL && chain->shared[i] > i;
+}
 /* Returns how often the product of factors i..j-1 is computed, for all chains together. The last
  * product is written for every chain, whatever its factors. */
 static inline int64_t mmci_chain_product_batch(const mmc_chain *chain, int64_t i, int64_t j) {

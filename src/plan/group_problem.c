@@ -34,10 +34,11 @@ void mmci_group_problem_turn(mmci_group_problem *problem, const mmci_plan *plan,
 /* Returns the elements from one chain's matrix to the next one's; 0 where all chains share it. */
 static int64_t stride_of(const mmci_plan *plan, int32_t number, int64_t rows, int64_t cols) {
   const mmc_chain *chain = plan->chain;
+  if (chain->batch <= 1) return 0;
   const bool shared = number < chain->n
-                          ? mmc_chain_shared(chain, number)
+                          ? mmci_chain_shares(chain, number)
                           : mmci_plan_step_batch(plan, &plan->steps[number - chain->n]) == 1;
-  return chain->batch > 1 && !shared ? mmci_elements(rows, cols) : 0;
+  return shared ? 0 : mmci_elements(rows, cols);
 }
 
 /* Writes the form of an operand without gaps: a factor, with its op, or a result. */

@@ -89,7 +89,7 @@ static bool is_common(const search *x, const mmci_plan_step *step) {
 static uint64_t kind_of_operand(const search *x, int32_t number) {
   const mmc_chain *chain = x->plan->chain;
   if (number < chain->n)
-    return 2 + 2 * (uint64_t)chain->ops[number] + mmc_chain_shared(chain, number);
+    return 2 + 2 * (uint64_t)chain->ops[number] + mmci_chain_shares(chain, number);
   return is_common(x, &x->plan->steps[number - chain->n]);
 }
 
