@@ -98,10 +98,8 @@ static constexpr bool MMCI_HAS_BULK_COPIES = true;
 
 #endif
 
-enum { MMCI_LINE_BYTES = 128 };
-
 /* Returns the first place from `slot` on that lies as far behind a multiple of MMCI_LINE_BYTES as
- * what is copied to it: copies to another take a tenth longer. */
+ * what is copied to it. */
 template <typename Stored>
 static __device__ __forceinline__ Stored *mmci_place_as(Stored *slot, const Stored *from) {
   return slot + ((uintptr_t)from - (uintptr_t)slot) % MMCI_LINE_BYTES / sizeof(Stored);

@@ -49,7 +49,12 @@ enum {
   MMCI_TILES_FACTORS = 8,
   MMCI_RINGS_FACTORS = 8,
   MMCI_SINGLE_WARPS = 8, /* warps of a block, and operands of a group at most */
-  MMCI_SINGLE_PRODUCTS = 7
+  MMCI_SINGLE_PRODUCTS = 7,
+  /* Bulk copies take a tenth longer where their places in shared memory lie otherwise behind a
+   * multiple of so many bytes than what they copy. A slot for matrices at whole 16-byte words has
+   * so many more. */
+  MMCI_LINE_BYTES = 128,
+  MMCI_PLACE_BYTES = MMCI_LINE_BYTES - 16
 };
 
 /* What the device can do for chains. */

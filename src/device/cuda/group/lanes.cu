@@ -33,8 +33,8 @@ struct LanesShape {
   /* Elements of 16 bits take longer to multiply than to copy: they gain nothing by their place. */
   static constexpr bool PLACED = !APART && EACH > 2;
   static constexpr int PITCH = AREA + (APART ? WORD_BYTES / EACH : 0),
-                       SLACK = PLACED ? (MMCI_LINE_BYTES - WORD_BYTES) / EACH : 0,
-                       SLOT = CHAINS * PITCH + SLACK, SLOT_BYTES = SLOT * EACH, GATE_BYTES = 32,
+                       SLACK = PLACED ? MMCI_PLACE_BYTES / EACH : 0, SLOT = CHAINS * PITCH + SLACK,
+                       SLOT_BYTES = SLOT * EACH, GATE_BYTES = 32,
                        BYTES = GATE_BYTES + MMCI_LANES_SLOTS * SLOT_BYTES, FIT = 227 * 1024 / BYTES,
                        MOST_WARPS = FIT < WARPS ? FIT : WARPS;
   static_assert(MMCI_LANES_SLOTS * (int)sizeof(mmci_counted_gate) <= GATE_BYTES, "gates");

@@ -13,7 +13,7 @@ enum {
   BANKS = 32, /* of 4 bytes */
   SCHEDULERS = 4,
   SLOTS = 2,
-  SLACK = 31, /* elements: a matrix lies at its address modulo 128 bytes */
+  SLACK = MMCI_LINE_BYTES / ELEMENT_BYTES - 1, /* elements: a matrix may begin at any of them */
   GATE_BYTES = 8,
   SIDE = 64, /* no dimension exceeds this */
   MATRICES = 2 * MMCI_RINGS_FACTORS - 1

@@ -100,7 +100,7 @@ static constexpr int slot_elements(int side, int chains) {
   constexpr int PAIR = Shape::PAIR;
   return (chains * side * side + (Shape::WHOLE ? (QUARTERS - 1) * Shape::PAD : 0) + PAIR - 1) /
              PAIR * PAIR +
-         MMCI_STRIPS_SLACK_BYTES / (int)sizeof(typename Shape::Element);
+         MMCI_PLACE_BYTES / (int)sizeof(typename Shape::Element);
 }
 
 struct DoubleCall {

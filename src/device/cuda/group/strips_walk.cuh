@@ -8,13 +8,11 @@
 
 /* A unit: its threads, the chains that it multiplies at once, of matrices of so many elements, and
  * the slots, each with the elements that matrices of all its chains take; and whether they lie
- * there as mmci_place_as() says, for which a slot has MMCI_STRIPS_SLACK_BYTES more. */
+ * there as mmci_place_as() says, for which a slot has MMCI_PLACE_BYTES more. */
 struct mmci_strips_unit {
   int threads, chains, area, slots, slot_elements;
   bool placed;
 };
-
-enum { MMCI_STRIPS_SLACK_BYTES = MMCI_LINE_BYTES - 16 };
 
 /* The gates stand before the slots. */
 static constexpr __host__ __device__ int mmci_strips_gate_bytes(int slots) {

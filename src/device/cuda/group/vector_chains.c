@@ -10,7 +10,7 @@ enum {
   GATE_BYTES = 16,     /* of a slot: two gates */
   WARP_BYTES = 3584,   /* of a chunk, for every warp of the team: then three blocks fit */
   SYSTEM_BYTES = 1024, /* of shared memory, which every block takes */
-  SLACK = MMCI_VECTOR_LINE_BYTES + WORD_BYTES /* what copies may take more than their chunk */
+  SLACK = MMCI_LINE_BYTES + WORD_BYTES /* what copies may take more than their chunk */
 };
 
 static size_t up(size_t x, size_t to) {
@@ -107,7 +107,7 @@ static bool cut(const mmci_group_limits *limits, mmc_dtype dtype, int team, mmci
     step->each = (step->lines - 1) / chunks + 1;
   }
   if (x->first > limits->shared_bytes / bytes) return false;
-  x->x_bytes = (uint32_t)up((size_t)x->first * bytes + SLACK, MMCI_VECTOR_LINE_BYTES);
+  x->x_bytes = (uint32_t)up((size_t)x->first * bytes + SLACK, MMCI_LINE_BYTES);
   x->slot_bytes = x->x_bytes + (uint32_t)team * WARP_BYTES;
   return mmci_vector_chain_bytes(dtype, x) <= limits->shared_bytes;
 }
@@ -164,7 +164,7 @@ bool mmci_vector_chain_plan(const mmci_group_limits *limits, const mmci_group *c
 size_t mmci_vector_chain_bytes(mmc_dtype dtype, const mmci_vector_chain *x) {
   const size_t teams = MMCI_VECTOR_WARPS / x->team, slots = teams * MMCI_VECTOR_SLOTS,
                bytes = mmci_cuda_element_bytes(dtype);
-  return up(slots * GATE_BYTES, MMCI_VECTOR_LINE_BYTES) + slots * x->slot_bytes +
+  return up(slots * GATE_BYTES, MMCI_LINE_BYTES) + slots * x->slot_bytes +
          (size_t)MMCI_VECTOR_WARPS * WARP * WORD_BYTES / bytes * sum_bytes(dtype) +
          teams * 2 * up(x->most * bytes, WORD_BYTES);
 }

@@ -10,13 +10,12 @@ extern "C" {
 #endif
 
 enum {
-  MMCI_VECTOR_STEPS = 8,        /* matrices of a chain, at most */
-  MMCI_VECTOR_WARPS = 8,        /* warps of a block that multiply */
-  MMCI_VECTOR_BLOCKS = 3,       /* blocks of a multiprocessor that kernels are compiled for */
-  MMCI_VECTOR_SHARES = 32,      /* threads that share a sum, at most */
-  MMCI_VECTOR_SUMS_BYTES = 32,  /* bytes of a thread's sums, at most */
-  MMCI_VECTOR_LINE_BYTES = 128, /* copies begin as far behind such a multiple as in memory */
-  MMCI_VECTOR_SLOTS = 2         /* of a team's ring */
+  MMCI_VECTOR_STEPS = 8,       /* matrices of a chain, at most */
+  MMCI_VECTOR_WARPS = 8,       /* warps of a block that multiply */
+  MMCI_VECTOR_BLOCKS = 3,      /* blocks of a multiprocessor that kernels are compiled for */
+  MMCI_VECTOR_SHARES = 32,     /* threads that share a sum, at most */
+  MMCI_VECTOR_SUMS_BYTES = 32, /* bytes of a thread's sums, at most */
+  MMCI_VECTOR_SLOTS = 2        /* of a team's ring */
 };
 
 /* A matrix that a vector meets, stored as lines of elements without gaps. Along, each line has its
