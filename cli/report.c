@@ -17,15 +17,14 @@
 
 static const char help[] =
     "usage: mmchain report CHAIN -o report.html [options]\n"
-    "       mmchain report DIR\n"
+    "       mmchain report DIR [-o DIR2]\n"
     "\n"
     "Writes a page about a chain, for a browser; it needs no network. It shows the tree; left to\n"
     "right, the fewest multiplications and the plan against each other; the steps in a table and\n"
     "under the roofline of the machine; and what else was considered, and why not.\n"
     "\n"
-    "With the directory of an experiment (see mmchain bench --experiment help) it draws its page "
-    "and\n"
-    "pictures again from DIR/results.jsonl, on any machine.\n"
+    "With the directory of an experiment (see mmchain bench --experiment help) it draws its page\n"
+    "and pictures again from DIR/results.jsonl, on any machine, there or in DIR2.\n"
     "\n"
     "  CHAIN                f32:10x30x5x60, 10x30 30x5 5x60, A.npy B.npy:T (their shapes), or - "
     "for\n"
@@ -786,10 +785,12 @@ static void clear(report *r) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* Says whether the arguments are the directory of an experiment alone. */
-static bool is_experiment(int argc, char **argv) {
+/* Says whether the arguments are the directory of an experiment, alone or with -o. */
+static bool is_experiment(int argc, char **argv, const char **into) {
   struct stat found;
-  return argc == 2 && stat(argv[1], &found) == 0 && S_ISDIR(found.st_mode);
+  const bool named = argc == 4 && (strcmp(argv[2], "-o") == 0 || strcmp(argv[2], "--output") == 0);
+  *into = named ? argv[3] : NULL;
+  return (argc == 2 || named) && stat(argv[1], &found) == 0 && S_ISDIR(found.st_mode);
 }
 
 static int check_report(cli_call *call, const report *r, const char *path) {
@@ -807,7 +808,7 @@ static int run(cli_call *call, int argc, char **argv) {
       .contest = {.seconds = 1, .objective = "time", .plan_options = MMC_PLAN_OPTIONS_INIT}};
   cli_planning planning = {.options = &r.plan_options};
   const char *path = NULL;
-  if (is_experiment(argc, argv)) return cli_experiment_redraw(call, argv[1]);
+  if (is_experiment(argc, argv, &path)) return cli_experiment_redraw(call, argv[1], path);
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
     switch (code) {
       case CLI_OPTION_OUT:

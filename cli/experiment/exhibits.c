@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../page.h"
 #include "../xml.h"
@@ -34,6 +35,15 @@ void cli_answer_add(cli_answer *answer, const char *format, ...) {
   if (vsnprintf(answer->ours + used, sizeof answer->ours - used, format, args) < 0)
     answer->ours[used] = '\0';
   va_end(args);
+}
+
+void cli_answer_orders(const cli_records *all, cli_answer *a, double left, double right) {
+  const cli_record *first = cli_records_find(all, "example", "order", "((A1 A2) A3)"),
+                   *second = cli_records_find(all, "example", "order", "(A1 (A2 A3))");
+  if (first == NULL || second == NULL) return;
+  double l = cli_record_number(first, "multiplications"),
+         r = cli_record_number(second, "multiplications");
+  cli_answer_set(a, l == left && r == right ? CLI_HOLDS : CLI_FAILS, "%.0f and %.0f", l, r);
 }
 
 cli_phrase cli_with_spread(cli_spread spread, const char *unit) {
@@ -66,10 +76,8 @@ static void put_verdict(cli_stream *out, const cli_answer *a) {
             verdicts[a->verdict].word);
 }
 
-/* Says on what, when and by which mmchain all was measured. */
-static void put_origin(cli_stream *out, const cli_records *all) {
-  size_t at = 0;
-  const cli_record *about = cli_records_next(all, "about", &at);
+/* Says on what, when and by which mmchain a run was measured. */
+static void put_origin(cli_stream *out, const cli_record *about) {
   char joules[600] = "";
   const char *reason = cli_record_text(about, "joules_reason");
   if (reason[0] != '\0')
@@ -174,7 +182,9 @@ static void put_page(cli_stream *out, const cli_source *s, const shown *what,
                      const cli_records *all) {
   cli_page_begin(out, s->title);
   cli_page_words(out, "%s", s->citation);
-  put_origin(out, all);
+  const cli_record *about;
+  for (size_t at = 0; (about = cli_records_next(all, "about", &at)) != NULL;)
+    put_origin(out, about);
   if (s->words[0] != '\0') cli_page_words(out, "%s", s->words);
   put_summary(out, what);
   for (int e = 0; e < what->count; e++) put_exhibit(out, what->exhibits[e], &what->answers[e], all);
@@ -194,21 +204,42 @@ static int path_in(const cli_call *call, const char *directory, const char *name
   return cli_fail(call, CLI_BAD, "-o: expected a shorter name");
 }
 
-/* Writes one picture as a file of its own, if there is anything to draw. */
-static int write_picture(cli_call *call, const char *directory, const cli_exhibit *e,
-                         const cli_records *all) {
-  char slug[64], name[80], path[4096];
-  cli_file file;
+/* Sets the path of an exhibit's picture. Returns an exit status. */
+static int picture_path(const cli_call *call, const char *directory, const cli_exhibit *e,
+                        char *path, size_t size) {
+  char slug[64], name[80];
   slug_of(e->name, slug, sizeof slug);
   snprintf(name, sizeof name, "%s.svg", slug);
-  int result = path_in(call, directory, name, path, sizeof path);
+  return path_in(call, directory, name, path, size);
+}
+
+/* Writes one picture as a file of its own; where there is nothing to draw, none is left there. */
+static int write_picture(cli_call *call, const char *directory, const cli_exhibit *e,
+                         const cli_records *all) {
+  char path[4096];
+  cli_file file;
+  int result = picture_path(call, directory, e, path, sizeof path);
   if (result != CLI_DONE) return result;
   if (!cli_file_create(path, &file)) return fail_file(call, path);
   if (!e->draw(&file.stream, all, WIDE, true)) {
     cli_file_discard(&file);
+    unlink(path);
     return CLI_DONE;
   }
   return cli_file_commit(&file) ? CLI_DONE : fail_file(call, path);
+}
+
+int cli_exhibits_remove(cli_call *call, const char *directory, const cli_source *source) {
+  char path[4096];
+  int result = path_in(call, directory, "index.html", path, sizeof path);
+  const shown what = list_exhibits(source, &(cli_records){0});
+  if (result == CLI_DONE) unlink(path);
+  for (int e = 0; e < what.count && result == CLI_DONE; e++) {
+    if (what.exhibits[e]->draw == NULL) continue;
+    result = picture_path(call, directory, what.exhibits[e], path, sizeof path);
+    if (result == CLI_DONE) unlink(path);
+  }
+  return result;
 }
 
 int cli_exhibits_write(cli_call *call, const char *directory, const cli_source *source,

@@ -18,7 +18,7 @@ typedef enum cli_verdict {
 /* What was found about an exhibit. */
 typedef struct cli_answer {
   cli_verdict verdict;
-  char ours[400]; /* with its spread, or why it was not measured */
+  char ours[800]; /* with its spread, or why it was not measured */
 } cli_answer;
 
 /* Sets the answer; the text is formatted. */
@@ -27,6 +27,10 @@ void cli_answer_set(cli_answer *answer, cli_verdict verdict, const char *format,
 /* Adds to the answer's text. */
 void cli_answer_add(cli_answer *answer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Answers whether the orders of three matrices, as cli_tell_orders() tells them, take so many
+ * multiplications. */
+void cli_answer_orders(const cli_records *all, cli_answer *answer, double left, double right);
 
 /* One figure, table or claim of the publication. Functions that are NULL are left out. */
 typedef struct cli_exhibit {
@@ -59,6 +63,10 @@ typedef struct cli_source {
  * exit status. */
 int cli_exhibits_write(cli_call *call, const char *directory, const cli_source *source,
                        const cli_records *all);
+
+/* Removes the page and the pictures that an earlier run left, which the lines of another would
+ * contradict. Returns an exit status. */
+int cli_exhibits_remove(cli_call *call, const char *directory, const cli_source *source);
 
 typedef struct cli_phrase {
   char text[120];

@@ -2,6 +2,7 @@
 #include "experiment.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -26,31 +27,74 @@ static int make_directory(const cli_call *call, const char *path) {
   return cli_fail(call, CLI_BAD, "-o: %s: cannot make this directory: %s", path, strerror(errno));
 }
 
+/* Reads a number that is followed by one of these characters, and moves *at past it. */
+static bool read_number(char **at, const char *ends, double *out) {
+  char *end;
+  *out = strtod(*at, &end);
+  if (end == *at || !isfinite(*out) || strchr(ends, *end) == NULL) return false;
+  *at = end;
+  return true;
+}
+
+/* Reads "1764524000.5,202.5" into JSON. Where numbers stand apart by ; or tabs, commas are decimal
+ * marks. */
+static bool read_power_line(char *line, char *json, size_t size) {
+  double s, watts;
+  if (strpbrk(line, ";\t") != NULL)
+    for (char *c = line; (c = strchr(c, ',')) != NULL;) *c = '.';
+  if (!read_number(&line, " ,;\t", &s)) return false;
+  line += strspn(line, " \t");
+  if (*line == ',' || *line == ';') line++;
+  if (!read_number(&line, " \t\r\n", &watts) || line[strspn(line, " \t\r\n")] != '\0') return false;
+  snprintf(json, size, "{\"part\": \"power_log\", \"s\": %.3f, \"watts\": %.6g}", s, watts);
+  return true;
+}
+
 /* Reads DIR/power.csv, another instrument's log: lines of seconds since 1970 and watts, # before a
  * comment. Without it there is nothing to read. */
 static int read_power_log(cli_call *call, const char *path, cli_records *out) {
   FILE *file = fopen(path, "re");
-  char line[256], json[256];
-  double s, watts;
+  char *line = NULL, json[128];
+  size_t room = 0;
   int result = CLI_DONE;
-  if (file == NULL) return CLI_DONE;
-  for (int number = 1; result == CLI_DONE && fgets(line, sizeof line, file) != NULL; number++) {
-    if (line[0] == '#' || line[strspn(line, " \t\r\n")] == '\0') continue;
-    if (sscanf(line, "%lf%*[ ,;\t]%lf", &s, &watts) != 2) {
-      result = cli_fail(call, CLI_BAD, "%s:%d: expected seconds since 1970 and watts, got '%.40s'",
-                        path, number, line);
-      break;
-    }
-    snprintf(json, sizeof json, "{\"part\": \"power_log\", \"s\": %.3f, \"watts\": %.6g}", s,
-             watts);
-    result = cli_records_parse(call, path, json, out);
+  if (file == NULL && errno == ENOENT) return CLI_DONE;
+  if (file == NULL) return cli_fail(call, CLI_BAD, "%s: cannot read: %s", path, strerror(errno));
+  for (int number = 1; result == CLI_DONE && getline(&line, &room, file) > 0; number++) {
+    line[strcspn(line, "\r\n")] = '\0';
+    if (line[0] == '#' || line[strspn(line, " \t")] == '\0') continue;
+    char was[41];
+    snprintf(was, sizeof was, "%s", line);
+    result = read_power_line(line, json, sizeof json)
+                 ? cli_records_parse(call, path, json, out)
+                 : cli_fail(call, CLI_BAD,
+                            "%s:%d: expected seconds since 1970 and watts, as in "
+                            "1764524000.5,202.5 or 1764524000,5;202,5, got '%s'",
+                            path, number, was);
   }
+  if (result == CLI_DONE && ferror(file))
+    result = cli_fail(call, CLI_BAD, "%s: cannot read: %s", path, strerror(errno));
+  free(line);
   fclose(file);
   return result;
 }
 
-/* Draws what the lines say, with the files of other instruments that lie in the directory. */
-static int draw(cli_call *call, const cli_experiment *e, const char *directory,
+/* Fails unless all lines are of one experiment, machine and device, as the page says of them. */
+static int check_alike(cli_call *call, const char *path, const cli_records *all) {
+  static const char *const names[] = {"experiment", "machine", "device"};
+  for (size_t r = 1; r < all->count; r++)
+    for (int n = 0; n < 3; n++) {
+      const char *first = cli_record_text(&all->records[0], names[n]),
+                 *other = cli_record_text(&all->records[r], names[n]);
+      if (other[0] != '\0' && strcmp(first, other) != 0)
+        return cli_fail(call, CLI_BAD, "%s: expected the %s '%s' in all lines, got '%s'", path,
+                        names[n], first, other);
+    }
+  return CLI_DONE;
+}
+
+/* Draws what the lines say into a directory, with the files of other instruments that lie beside
+ * the lines. */
+static int draw(cli_call *call, const cli_experiment *e, const char *directory, const char *into,
                 cli_records *records) {
   char counters[4096], power[4096];
   int length = snprintf(counters, sizeof counters, "%s/counters.jsonl", directory);
@@ -58,8 +102,9 @@ static int draw(cli_call *call, const cli_experiment *e, const char *directory,
   if (length < 0 || (size_t)length >= sizeof counters)
     return cli_fail(call, CLI_BAD, "-o: expected a shorter name");
   int result = cli_records_read(call, counters, false, records);
+  if (result == CLI_DONE) result = check_alike(call, directory, records);
   if (result == CLI_DONE) result = read_power_log(call, power, records);
-  return result == CLI_DONE ? cli_exhibits_write(call, directory, e->source, records) : result;
+  return result == CLI_DONE ? cli_exhibits_write(call, into, e->source, records) : result;
 }
 
 /* Writes results.jsonl and, for an experiment that was not interrupted, the page. */
@@ -71,7 +116,7 @@ static int keep_results(cli_laboratory *x, const cli_experiment *e, const char *
   if (interrupted) return CLI_DONE;
   cli_records records = {0};
   int result = cli_records_parse(x->call, "results.jsonl", x->lines, &records);
-  if (result == CLI_DONE) result = draw(x->call, e, directory, &records);
+  if (result == CLI_DONE) result = draw(x->call, e, directory, directory, &records);
   cli_records_free(&records);
   return result;
 }
@@ -99,6 +144,8 @@ static int start_experiment(cli_laboratory *x, const cli_experiment *e,
   if (status != MMC_OK) return cli_fail_status(x->call, status, "");
   mmc_memory_destroy(memory);
   result = cli_laboratory_open(x);
+  if (result == CLI_DONE && o->directory != NULL)
+    result = cli_exhibits_remove(x->call, o->directory, e->source);
   if (result == CLI_DONE) result = cli_energy_open(x->call, &x->energy, x->device);
   if (result == CLI_DONE) cli_laboratory_tell_about(x, command);
   return result;
@@ -130,7 +177,7 @@ static int run_experiment(cli_call *call, const cli_experiment *e, const cli_exp
   return result;
 }
 
-int cli_experiment_redraw(cli_call *call, const char *directory) {
+int cli_experiment_redraw(cli_call *call, const char *directory, const char *into) {
   char path[4096];
   cli_records records = {0};
   int length = snprintf(path, sizeof path, "%s/results.jsonl", directory);
@@ -143,7 +190,9 @@ int cli_experiment_redraw(cli_call *call, const char *directory) {
       found = experiments[e];
   if (result == CLI_DONE && found == NULL)
     result = cli_fail(call, CLI_BAD, "%s: expected the results of an experiment", path);
-  if (result == CLI_DONE && found != NULL) result = draw(call, found, directory, &records);
+  if (result == CLI_DONE && into != NULL) result = make_directory(call, into);
+  if (result == CLI_DONE && found != NULL)
+    result = draw(call, found, directory, into != NULL ? into : directory, &records);
   cli_records_free(&records);
   return result;
 }

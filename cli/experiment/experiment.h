@@ -47,8 +47,9 @@ extern const cli_experiment cli_experiment_tee_acm2, cli_experiment_us9836434,
 bool cli_experiment_is_asked(int argc, char **argv);
 /* Reads the arguments and runs the experiment. Returns an exit status. */
 int cli_experiment_run(cli_call *call, int argc, char **argv);
-/* Draws the page and the pictures of DIR/results.jsonl again. Returns an exit status. */
-int cli_experiment_redraw(cli_call *call, const char *directory);
+/* Draws the page and the pictures of DIR/results.jsonl again, into that directory or, unless it is
+ * NULL, another. Returns an exit status. */
+int cli_experiment_redraw(cli_call *call, const char *directory, const char *into);
 
 /* Says whether an option's value, NULL for all, asks for this. */
 bool cli_experiment_wants(const char *asked, const char *name);

@@ -207,8 +207,18 @@ static bool grow(cli_records *all) {
   return true;
 }
 
+static void free_record(cli_record *record) {
+  for (size_t f = 0; f < record->count; f++) {
+    free(record->fields[f].name);
+    free(record->fields[f].text);
+  }
+  free(record->fields);
+}
+
+/* Appends a line. One that lacks its end and is no object is left out: it is that of a program that
+ * was killed while it wrote. */
 static int parse_line(const cli_call *call, const char *name, long number, const char *line,
-                      cli_records *out) {
+                      bool has_end, cli_records *out) {
   if (!grow(out)) return cli_fail_memory(call, "the records take", 1 << 16);
   cli_record *record = &out->records[out->count];
   *record = (cli_record){0};
@@ -220,6 +230,11 @@ static int parse_line(const cli_call *call, const char *name, long number, const
   if (fine && *r.at != '\0') fine = fail(&r, "the end of the line");
   if (fine) return CLI_DONE;
   if (r.short_of_memory) return cli_fail_memory(call, "the records take", 1 << 16);
+  if (!has_end) {
+    free_record(record);
+    out->count--;
+    return CLI_DONE;
+  }
   return cli_fail(call, CLI_BAD, "%s:%ld:%td: expected %s, got '%.12s'", name, number,
                   r.at - line + 1, r.wanted, r.at);
 }
@@ -231,20 +246,13 @@ int cli_records_parse(const cli_call *call, const char *name, const char *text, 
     size_t length = strcspn(line, "\n");
     char *copy = strndup(line, length);
     if (copy == NULL) return cli_fail_memory(call, "the records take", (double)length);
-    if (copy[strspn(copy, " \t\r")] != '\0') result = parse_line(call, name, number, copy, out);
+    if (copy[strspn(copy, " \t\r")] != '\0')
+      result = parse_line(call, name, number, copy, line[length] == '\n', out);
     free(copy);
     line += length;
     if (*line == '\n') line++;
   }
   return result;
-}
-
-/* Cuts off a last line that lacks its end, as that of a program that was killed while it wrote. */
-static void leave_torn_line(cli_buffer *text) {
-  const char last = text->size > 0 ? text->bytes[text->size - 1] : '\n';
-  if (last == '\n' || last == '}') return;
-  while (text->size > 0 && text->bytes[text->size - 1] != '\n') text->size--;
-  text->bytes[text->size] = '\0';
 }
 
 int cli_records_read(const cli_call *call, const char *path, bool required, cli_records *out) {
@@ -265,7 +273,6 @@ int cli_records_read(const cli_call *call, const char *path, bool required, cli_
   if (result == CLI_DONE && ferror(file))
     result = cli_fail(call, CLI_BAD, "%s: cannot read: %s", path, strerror(errno));
   fclose(file);
-  if (text.bytes != NULL) leave_torn_line(&text);
   if (result == CLI_DONE && text.bytes != NULL)
     result = cli_records_parse(call, path, text.bytes, out);
   cli_buffer_free(&text);
@@ -273,13 +280,7 @@ int cli_records_read(const cli_call *call, const char *path, bool required, cli_
 }
 
 void cli_records_free(cli_records *all) {
-  for (size_t i = 0; i < all->count; i++) {
-    for (size_t f = 0; f < all->records[i].count; f++) {
-      free(all->records[i].fields[f].name);
-      free(all->records[i].fields[f].text);
-    }
-    free(all->records[i].fields);
-  }
+  for (size_t i = 0; i < all->count; i++) free_record(&all->records[i]);
   free(all->records);
   *all = (cli_records){0};
 }

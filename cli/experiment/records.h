@@ -25,11 +25,10 @@ typedef struct cli_records {
   size_t count, capacity;
 } cli_records;
 
-/* Appends the lines of a text, which name calls "results.jsonl" in messages. Returns CLI_DONE, or
- * the exit status after saying which line is wrong and why. */
+/* Appends the lines of a text, which name calls "results.jsonl" in messages, but a last one that is
+ * torn. Returns CLI_DONE, or the exit status after saying which line is wrong and why. */
 int cli_records_parse(const cli_call *call, const char *name, const char *text, cli_records *out);
-/* Appends the lines of a file, but a last one that is torn. A file that is not there is an error
- * only when it is required. */
+/* Appends the lines of a file. One that is not there is an error only when it is required. */
 int cli_records_read(const cli_call *call, const char *path, bool required, cli_records *out);
 void cli_records_free(cli_records *records);
 
