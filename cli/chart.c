@@ -40,6 +40,7 @@ void cli_chart_style(cli_stream *out) {
             ".mmchain-chart .end{text-anchor:end}.mmchain-chart .middle{text-anchor:middle}"
             ".mmchain-chart .small{font-size:11px}"
             ".mmchain-chart .page{fill:#fff;stroke:none}"
+            ".mmchain-chart .value{paint-order:stroke;stroke:#fff;stroke-width:4px}"
             ".mmchain-chart .grid{stroke:#dde1e6;fill:none}"
             ".mmchain-chart .axis{stroke:#5a6472;fill:none}"
             ".mmchain-chart .roof{stroke:#16191d;stroke-width:2;fill:none}"
@@ -54,6 +55,7 @@ void cli_chart_style(cli_stream *out) {
   cli_print(out,
             "@media (prefers-color-scheme:dark){.mmchain-chart text{fill:#eceff3}"
             ".mmchain-chart .soft{fill:#aab4bf}.mmchain-chart .page{fill:#14181d}"
+            ".mmchain-chart .value{stroke:#14181d}"
             ".mmchain-chart .grid{stroke:#2c343d}.mmchain-chart .axis{stroke:#9aa5b1}"
             ".mmchain-chart .roof,.mmchain-chart .spread,.mmchain-chart .mark{stroke:#eceff3}");
   print_hues(out, dark);
@@ -109,7 +111,7 @@ static cli_quantity value_of(const cli_bars *c, const cli_bar *bar) {
 
 static bar_layout lay_out(const cli_bars *c) {
   bar_layout l = {.height = MARGIN + (c->untitled ? 0 : 22) + (c->subtitle[0] != '\0' ? 18 : 0) +
-                            (c->mark > 0 ? 16 : 0)};
+                            (c->mark > 0 ? 16 : 0) + (c->second_mark > 0 ? 16 : 0)};
   size_t name = 0, value = 0;
   for (int b = 0; b < c->count; b++) {
     const cli_bar *bar = &c->bars[b];
@@ -117,7 +119,7 @@ static bar_layout lay_out(const cli_bars *c) {
     if (!isfinite(bar->value)) behind = 0; /* the whole row is free for the note */
     if (strlen(bar->name) > name) name = strlen(bar->name);
     if (behind > value) value = behind;
-    l.most = fmax(fmax(l.most, length_of(bar)), c->mark);
+    l.most = fmax(fmax(l.most, length_of(bar)), fmax(c->mark, c->second_mark));
     l.height += ROW + (begins_group(c, b) ? HEADING : 0);
   }
   l.names = (int)name * CHARACTER + 8;
@@ -169,11 +171,12 @@ static void put_parts(cli_stream *out, const cli_bars *c, int y) {
   }
 }
 
-/* Draws the line that bars are compared with, down from y. */
-static void put_mark(cli_stream *out, const cli_bars *c, const bar_layout *l, int y) {
-  double x = l->from + (l->most > 0 ? (l->to - l->from) / l->most : 0) * c->mark;
+/* Draws a line that bars are compared with, down from y. */
+static void put_mark(cli_stream *out, const cli_bars *c, const bar_layout *l, int y, double mark,
+                     const char *name) {
+  double x = l->from + (l->most > 0 ? (l->to - l->from) / l->most : 0) * mark;
   bool left = x > c->width * 0.6;
-  cli_chart_text(out, left ? "small end" : "small", x + (left ? -4 : 4), y - 4, c->mark_name);
+  cli_chart_text(out, left ? "small value end" : "small value", x + (left ? -4 : 4), y - 4, name);
   cli_print(out, "<path class=\"mark\" d=\"M%.1f %dV%d\"/>\n", x, y - 12,
             l->height - MARGIN - (c->parts[0] != NULL ? ROW : 0));
 }
@@ -185,7 +188,8 @@ void cli_chart_bars(cli_stream *out, const cli_bars *c, bool alone) {
   if (!c->untitled) cli_chart_text(out, "title", MARGIN, y, c->title);
   if (c->subtitle[0] != '\0') cli_chart_text(out, "soft", MARGIN, y += 18, c->subtitle);
   y += 10;
-  if (c->mark > 0) put_mark(out, c, &l, y += 16);
+  if (c->mark > 0) put_mark(out, c, &l, y += 16, c->mark, c->mark_name);
+  if (c->second_mark > 0) put_mark(out, c, &l, y += 16, c->second_mark, c->second_mark_name);
   for (int b = 0; b < c->count; b++) {
     if (begins_group(c, b)) {
       cli_chart_text(out, "group", MARGIN, y + 16, c->bars[b].group);

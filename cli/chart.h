@@ -39,9 +39,9 @@ typedef struct cli_bars {
   const cli_bar *bars;
   int count;
   int width; /* in pixels; 320 at least */
-  /* A line across all bars at this value, with a name; 0 means none. */
-  double mark;
-  const char *mark_name;
+  /* Lines across all bars at these values, with names; 0 means none. */
+  double mark, second_mark;
+  const char *mark_name, *second_mark_name;
 } cli_bars;
 
 /* Writes one picture. alone says that it is a document of its own. */

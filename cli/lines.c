@@ -56,22 +56,33 @@ static void settle(axis *a, bool from_zero) {
   }
 }
 
-/* Collects the places of ticks; returns how many. Of a logarithmic axis they are powers of two for
- * a short range, else of ten. */
-static int ticks_of(const axis *a, int most, double ticks[TICKS_MOST]) {
+/* Collects the places of ticks; returns how many. Those of a logarithmic axis are powers of ten; of
+ * a short one powers of two or, where it has a unit, 1, 2 and 5 of each power of ten. */
+static int ticks_of(const axis *a, const char *unit, int most, double ticks[TICKS_MOST]) {
+  const double range = a->high - a->low, edge = 1e-9;
   int count = 0;
   if (!a->log) {
-    double step = step_of(a->high - a->low, most);
-    for (double at = ceil(a->low / step - 1e-9) * step;
-         at <= a->high + 1e-9 * step && count < TICKS_MOST; at += step)
-      ticks[count++] = fabs(at) < 1e-9 * step ? 0 : at;
+    double step = step_of(range, most);
+    for (double at = ceil(a->low / step - edge) * step;
+         at <= a->high + edge * step && count < TICKS_MOST; at += step)
+      ticks[count++] = fabs(at) < edge * step ? 0 : at;
     return count;
   }
-  double unit = a->high - a->low < 2 ? log10(2) : 1;
-  int step = (int)fmax(1, ceil((a->high - a->low) / unit / most));
-  for (double e = ceil(a->low / unit - 1e-9); e * unit <= a->high + 1e-9 && count < TICKS_MOST;
+  if (unit[0] != '\0' && range < 2) {
+    static const int factors[] = {1, 2, 5};
+    const int last = (int)floor(a->high + edge);
+    for (int e = (int)floor(a->low - edge); e <= last; e++)
+      for (int f = 0; f < 3; f++) {
+        double at = e + log10(factors[f]);
+        if (at >= a->low - edge && at <= a->high + edge) ticks[count++] = factors[f] * pow(10, e);
+      }
+    return count;
+  }
+  double one = unit[0] == '\0' && range < 4 ? log10(2) : 1;
+  int step = (int)fmax(1, ceil(range / one / most));
+  for (double e = ceil(a->low / one - edge); e * one <= a->high + edge && count < TICKS_MOST;
        e += step)
-    ticks[count++] = pow(10, e * unit);
+    ticks[count++] = pow(10, e * one);
   return count;
 }
 
@@ -84,13 +95,13 @@ static cli_quantity label_of(double value, const char *unit) {
 
 static void put_axes(cli_stream *out, const cli_lines *c, const axis *x, const axis *y) {
   double ticks[TICKS_MOST];
-  int count = ticks_of(x, (int)((x->to - x->from) / 62), ticks);
+  int count = ticks_of(x, c->x_unit, (int)((x->to - x->from) / 62), ticks);
   for (int t = 0; t < count; t++) {
     double at = place(x, ticks[t]);
     cli_print(out, "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/>\n", at, y->to, y->from);
     cli_chart_text(out, "small middle", at, y->from + 16, label_of(ticks[t], c->x_unit).text);
   }
-  count = ticks_of(y, (int)((y->from - y->to) / 36), ticks);
+  count = ticks_of(y, c->y_unit, (int)((y->from - y->to) / 36), ticks);
   for (int t = 0; t < count; t++) {
     double at = place(y, ticks[t]);
     cli_print(out, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/>\n", x->from, at, x->to);

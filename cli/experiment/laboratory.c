@@ -174,6 +174,28 @@ void cli_line_end(cli_laboratory *x) {
   cli_stream_flush(&x->call->out);
 }
 
+int cli_tell_orders(cli_laboratory *x, const char *text) {
+  static const char *const given[] = {"((A1 A2) A3)", "(A1 (A2 A3))"};
+  for (int o = 0; o < 2; o++) {
+    mmc_chain *chain;
+    mmc_plan *plan = NULL;
+    mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+    options.order = given[o];
+    options.device = x->device;
+    mmc_status status = mmc_chain_parse(x->call->context, text, &chain);
+    if (status != MMC_OK) return cli_fail_status(x->call, status, "");
+    status = mmc_plan_create(x->call->context, chain, &options, &plan);
+    mmc_chain_destroy(chain);
+    if (status != MMC_OK) return cli_fail_status(x->call, status, "");
+    cli_line_begin(x, "example");
+    cli_line_text(x, "order", given[o]);
+    cli_line_exact(x, "multiplications", mmc_plan_multiplications(plan));
+    cli_line_end(x);
+    mmc_plan_destroy(plan);
+  }
+  return CLI_DONE;
+}
+
 int cli_laboratory_save(cli_laboratory *x) {
   if (x->kept.file == NULL) return CLI_DONE;
   if (x->kept.error == 0 && fsync(fileno(x->kept.file)) != 0 && errno != EINVAL)

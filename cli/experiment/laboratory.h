@@ -48,6 +48,9 @@ void cli_line_truth(cli_laboratory *laboratory, const char *name, bool value);
 void cli_line_numbers(cli_laboratory *laboratory, const char *name, const double *values,
                       int count);
 void cli_line_end(cli_laboratory *laboratory);
+/* Writes a line for each order of a chain of three matrices: its multiplications. Returns an exit
+ * status. */
+int cli_tell_orders(cli_laboratory *laboratory, const char *chain);
 /* Brings results.jsonl to the disk. Returns an exit status, after saying which line was not
  * written. */
 int cli_laboratory_save(cli_laboratory *laboratory);

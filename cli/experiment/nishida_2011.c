@@ -81,7 +81,8 @@ static uint64_t textbook(cli_laboratory *x, int64_t n, const int64_t *p, uint64_
     for (int64_t i = 1; i <= n - l + 1; i++) {
       int64_t j = i + l - 1;
       uint64_t least = UINT64_MAX;
-      for (int64_t k = i; k < j; k++) {
+      int64_t k = i;
+      for (; k < j; k++) {
         uint64_t q = m[i * width + k] + m[(k + 1) * width + j] + (uint64_t)(p[i - 1] * p[k] * p[j]);
         if (q < least) {
           least = q;
@@ -89,7 +90,7 @@ static uint64_t textbook(cli_laboratory *x, int64_t n, const int64_t *p, uint64_
         }
       }
       m[i * width + j] = least;
-      looked_at += j - i;
+      looked_at += k - i;
       entries_here++;
     }
     diagonal_s[l] = cli_now_s() - start;
@@ -410,7 +411,8 @@ static int run(cli_laboratory *x, const cli_experiment_options *o) {
     while (n[count] > 0) count++;
   for (int i = 1; i < count; i++)
     if (n[i] <= n[i - 1]) return cli_fail(x->call, CLI_BAD, "--sizes: expected rising numbers");
-  if (cli_experiment_wants(o->part, "example")) result = tell_example(x);
+  if (cli_experiment_wants(o->part, "example")) result = cli_tell_orders(x, "f64:5x1x5x1");
+  if (result == CLI_DONE && cli_experiment_wants(o->part, "example")) result = tell_example(x);
   if (result == CLI_DONE && cli_experiment_wants(o->part, "loop"))
     result = run_textbooks(x, n, count);
   for (int i = 0; i < count && result == CLI_DONE && cli_experiment_wants(o->part, "solved"); i++)

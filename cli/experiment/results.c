@@ -88,6 +88,8 @@ void cli_trial_tell(cli_trials *all, const cli_trial *t) {
   else
     cli_line_number(x, "multiplications", NAN);
   cli_line_number(x, "fused_pairs", t->objective != NULL ? (double)t->pairs : (double)NAN);
+  cli_line_number(x, "workspace_bytes",
+                  t->plan == NULL ? (double)NAN : (double)mmc_plan_workspace_bytes(t->plan));
   cli_line_number(x, "plan_s", t->plan_s);
   cli_line_number(x, "create_s", median_of(s->create_s, s->count));
   cli_line_number(x, "seconds", seconds);

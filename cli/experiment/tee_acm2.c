@@ -213,29 +213,6 @@ static int tell_decisions(cli_laboratory *x, const char *fuse) {
   return CLI_DONE;
 }
 
-/* Writes the multiplications of the poster's example of orders, A1 A2 A3 of 10x30x5x60. */
-static int tell_example(cli_laboratory *x) {
-  static const char *const given[] = {"((A1 A2) A3)", "(A1 (A2 A3))"};
-  for (int o = 0; o < 2; o++) {
-    mmc_chain *chain;
-    mmc_plan *plan = NULL;
-    mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
-    options.order = given[o];
-    options.device = x->device;
-    mmc_status status = mmc_chain_parse(x->call->context, "f32:10x30x5x60", &chain);
-    if (status != MMC_OK) return cli_fail_status(x->call, status, "");
-    status = mmc_plan_create(x->call->context, chain, &options, &plan);
-    mmc_chain_destroy(chain);
-    if (status != MMC_OK) return cli_fail_status(x->call, status, "");
-    cli_line_begin(x, "example");
-    cli_line_text(x, "order", given[o]);
-    cli_line_exact(x, "multiplications", mmc_plan_multiplications(plan));
-    cli_line_end(x);
-    mmc_plan_destroy(plan);
-  }
-  return CLI_DONE;
-}
-
 /* Writes, for the poster's chains at their own sizes, the words with and without fusion. */
 static int tell_words(cli_laboratory *x) {
   static const char *const fuses[] = {"none", "exact", "poster", "joint"};
@@ -298,7 +275,7 @@ static int tell_tilings(cli_laboratory *x) {
 }
 
 static int tell_model(cli_laboratory *x) {
-  int result = tell_example(x);
+  int result = cli_tell_orders(x, "f32:10x30x5x60");
   if (result == CLI_DONE) result = tell_tilings(x);
   if (result == CLI_DONE) result = tell_decisions(x, "poster");
   if (result == CLI_DONE) result = tell_decisions(x, "exact");

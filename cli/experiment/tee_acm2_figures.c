@@ -225,7 +225,9 @@ bool cli_tee_draw(cli_stream *out, const cli_records *all, const cli_tee_figure 
       .count = count,
       .width = width,
       .mark = f->ratio ? 1 : 0,
-      .mark_name = f->mark_name};
+      .mark_name = f->mark_name,
+      .second_mark = f->theirs,
+      .second_mark_name = "the poster's average"};
   if (f->creation) {
     chart.parts[0] = "planning and creation";
     chart.parts[1] = "computation";

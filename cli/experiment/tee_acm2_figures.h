@@ -24,8 +24,9 @@ typedef struct cli_tee_figure {
   const char *part, *suffix, *title, *unit, *mark_name;
   const char *field; /* of samples; NULL where value is asked */
   double (*value)(const cli_record *t);
-  bool ratio;  /* to the plain kernels, which then have no bars; else as it is */
-  bool sorted; /* by value, as there is no other order */
+  bool ratio;    /* to the plain kernels, which then have no bars; else as it is */
+  double theirs; /* the poster's average, as a ratio; 0 where it has none */
+  bool sorted;   /* by value, as there is no other order */
   bool creation;
 } cli_tee_figure;
 

@@ -1,6 +1,7 @@
 /* tee_acm2_model.c: what needs no measurement: the example, the table of fusion decisions, words of
  * chains, and Figures 1 to 8 of the TEE-ACM2 poster. */
 #include <math.h>
+#include <string.h>
 
 #include "../chart.h"
 #include "../page.h"
@@ -8,18 +9,20 @@
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-/* The poster's table: no fuse, left, right; 0 for a dash. The two fuse values of T5 stand in each
- * other's columns there, as far as its text shows. */
+/* The poster's table as it is printed: no fuse, left, right, chosen; 0 for a dash. The numbers need
+ * the two fuse values of T5 to stand in each other's columns. */
 static const struct {
   const char *node;
-  double no_fuse, left_fuse, right_fuse;
+  double words[3], chosen_words;
   const char *chosen;
   int tile_rows, tile_cols;
-} printed[] = {{"T1", 1599696, 0, 0, "no_fuse", 256, 256},
-               {"T2", 4683168, 0, 3072693, "right_fuse", 304, 208},
-               {"T3", 1799336, 0, 0, "no_fuse", 256, 256},
-               {"T4", 3116960, 2942313, 0, "left_fuse", 216, 296},
-               {"T5", 8243798, 9136171, 9364761, "no_fuse", 256, 256}};
+  bool exchanged;
+} printed[] = {{"T1", {1599696, 0, 0}, 1599696, "no_fuse", 256, 256, false},
+               {"T2", {4683168, 0, 3072693}, 3072693, "right_fuse", 304, 208, false},
+               {"T3", {1799336, 0, 0}, 1799336, "no_fuse", 256, 256, false},
+               {"T4", {3116960, 2942313, 0}, 2942313, "left_fuse", 216, 296, false},
+               {"T5", {8243798, 9364761, 9136171}, 8243798, "no_fuse", 256, 256, true}};
+static const char *const fusions[] = {"no_fuse", "left_fuse", "right_fuse"};
 
 static const cli_record *decision(const cli_records *all, const char *fuse, const char *node) {
   const cli_record *r;
@@ -38,18 +41,19 @@ static void answer_decisions(const cli_records *all, cli_answer *a) {
   for (size_t row = 0; row < sizeof printed / sizeof printed[0]; row++) {
     const cli_record *r = decision(all, "poster", printed[row].node);
     if (r == NULL) continue;
+    const int left = printed[row].exchanged ? 2 : 1;
     cells += 6;
-    same += same_cell(r, "no_fuse", printed[row].no_fuse) +
-            same_cell(r, "left_fuse", printed[row].left_fuse) +
-            same_cell(r, "right_fuse", printed[row].right_fuse) +
+    same += same_cell(r, fusions[0], printed[row].words[0]) +
+            same_cell(r, fusions[1], printed[row].words[left]) +
+            same_cell(r, fusions[2], printed[row].words[3 - left]) +
+            same_cell(r, cli_record_text(r, "chosen"), printed[row].chosen_words) +
             cli_record_has(r, "chosen", printed[row].chosen) +
-            (cli_record_number(r, "tile_rows") == printed[row].tile_rows) +
-            (cli_record_number(r, "tile_cols") == printed[row].tile_cols);
+            (cli_record_number(r, "tile_rows") == printed[row].tile_rows &&
+             cli_record_number(r, "tile_cols") == printed[row].tile_cols);
   }
   if (cells == 0) return;
   cli_answer_set(a, same == cells ? CLI_HOLDS : CLI_FAILS,
-                 "%d of %d numbers, dashes and sides of tiles come out, with three slips of the "
-                 "poster put right or followed",
+                 "%d of %d cells come out, with three slips of the poster put right or followed",
                  same, cells);
 }
 
@@ -59,28 +63,42 @@ static void put_words(cli_stream *out, double words) {
   cli_page_cell_number(out, text, words);
 }
 
+/* Writes a row of the table; values are no fuse, left, right and chosen. */
+static void put_decision(cli_stream *out, const char *node, const char *priced,
+                         const double values[4], const char *chosen, double rows, double cols) {
+  char text[48];
+  cli_page_row_begin(out, strcmp(priced, "printed") == 0);
+  cli_page_cell(out, node);
+  cli_page_cell(out, priced);
+  for (int v = 0; v < 4; v++) put_words(out, values[v] > 0 ? values[v] : (double)NAN);
+  snprintf(text, sizeof text, "%.*s fuse", (int)strcspn(chosen, "_"), chosen);
+  cli_page_cell(out, text);
+  snprintf(text, sizeof text, "(%.0f, %.0f)", rows, cols);
+  cli_page_cell(out, text);
+  cli_page_row_end(out);
+}
+
 static void tell_decisions(cli_stream *out, const cli_records *all) {
   static const cli_column columns[] = {{"node", false},     {"priced", false},    {"no fuse", true},
-                                       {"left fuse", true}, {"right fuse", true}, {"chosen", false},
-                                       {"tile", false}};
-  static const char *const fuses[] = {"poster", "exact"};
+                                       {"left fuse", true}, {"right fuse", true}, {"chosen", true},
+                                       {"choice", false},   {"tile", false}};
+  static const char *const fuses[][2] = {{"poster", "as the poster does"}, {"exact", "exactly"}};
+  if (decision(all, "poster", "T1") == NULL) return;
   cli_page_table_begin(out, columns, sizeof columns / sizeof columns[0]);
-  for (size_t row = 0; row < sizeof printed / sizeof printed[0]; row++)
+  for (size_t row = 0; row < sizeof printed / sizeof printed[0]; row++) {
+    const char *node = printed[row].node;
+    double values[4] = {printed[row].words[0], printed[row].words[1], printed[row].words[2],
+                        printed[row].chosen_words};
+    put_decision(out, node, "printed", values, printed[row].chosen, printed[row].tile_rows,
+                 printed[row].tile_cols);
     for (int f = 0; f < 2; f++) {
-      const cli_record *r = decision(all, fuses[f], printed[row].node);
-      char tile[32];
-      snprintf(tile, sizeof tile, "(%.0f, %.0f)", cli_record_number(r, "tile_rows"),
-               cli_record_number(r, "tile_cols"));
-      cli_page_row_begin(out, f == 1);
-      cli_page_cell(out, printed[row].node);
-      cli_page_cell(out, f == 0 ? "as the poster does" : "exactly");
-      put_words(out, cli_record_number(r, "no_fuse"));
-      put_words(out, cli_record_number(r, "left_fuse"));
-      put_words(out, cli_record_number(r, "right_fuse"));
-      cli_page_cell(out, cli_record_text(r, "chosen"));
-      cli_page_cell(out, tile);
-      cli_page_row_end(out);
+      const cli_record *r = decision(all, fuses[f][0], node);
+      for (int v = 0; v < 3; v++) values[v] = cli_record_number(r, fusions[v]);
+      values[3] = cli_record_number(r, cli_record_text(r, "chosen"));
+      put_decision(out, node, fuses[f][1], values, cli_record_text(r, "chosen"),
+                   cli_record_number(r, "tile_rows"), cli_record_number(r, "tile_cols"));
     }
+  }
   cli_page_table_end(out);
   cli_page_words(
       out,
@@ -93,12 +111,7 @@ static void tell_decisions(cli_stream *out, const cli_records *all) {
 }
 
 static void answer_example(const cli_records *all, cli_answer *a) {
-  const cli_record *left = cli_records_find(all, "example", "order", "((A1 A2) A3)"),
-                   *right = cli_records_find(all, "example", "order", "(A1 (A2 A3))");
-  if (left == NULL || right == NULL) return;
-  double l = cli_record_number(left, "multiplications"),
-         r = cli_record_number(right, "multiplications");
-  cli_answer_set(a, l == 4500 && r == 27000 ? CLI_HOLDS : CLI_FAILS, "%.0f and %.0f", l, r);
+  cli_answer_orders(all, a, 4500, 27000);
 }
 
 static void answer_words(const cli_records *all, cli_answer *a) {
@@ -124,6 +137,8 @@ static void tell_words(cli_stream *out, const cli_records *all) {
                                        {"OP_DM_Fuse, as the poster prices", true},
                                        {"any order and fusion", true}};
   const cli_record *r;
+  size_t from = 0;
+  if (cli_records_next(all, "words", &from) == NULL) return;
   cli_page_table_begin(out, columns, sizeof columns / sizeof columns[0]);
   for (size_t at = 0; (r = cli_records_next(all, "words", &at)) != NULL;) {
     cli_page_row_begin(out, false);

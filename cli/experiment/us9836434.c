@@ -87,7 +87,7 @@ static mmc_status best_cut(times *t, const cli_piece *p, bool columns, double *l
 }
 
 /* Cuts a piece for as long as a cut's time, the sum of its parts', is less than the whole's: along
- * n, then m, then n again. */
+ * n or m, whichever is best, at up to three levels. */
 static mmc_status method_300(times *t, const cli_piece *p, int depth, bool rows_too, cli_cut *out) {
   double least;
   int64_t at = 0;
@@ -283,10 +283,10 @@ static int run_ladders(state *x) {
 static int run_example(state *x) {
   static const cli_cut cut = {.pieces = {{.m = 256, .n = 1920}, {.col = 1920, .m = 256, .n = 128}},
                               .count = 2};
-  static const cli_cut quick_cut = {.pieces = {{.m = 64, .n = 240}, {.col = 240, .m = 64, .n = 16}},
+  static const cli_cut quick_cut = {.pieces = {{.m = 32, .n = 240}, {.col = 240, .m = 32, .n = 16}},
                                     .count = 2};
-  const sizes set[] = {x->lab->quick ? (sizes){64, 96, 256} : (sizes){256, 3072, 2048}};
-  return run_set(x, "example", x->lab->quick ? "an eighth of the patent's" : "the patent's",
+  const sizes set[] = {x->lab->quick ? (sizes){32, 384, 256} : (sizes){256, 3072, 2048}};
+  return run_set(x, "example", x->lab->quick ? "an eighth of the patent's sides" : "the patent's",
                  MMC_F32, set, 1, true, x->lab->quick ? &quick_cut : &cut, 0.1);
 }
 

@@ -29,6 +29,13 @@ check experiment_report_empty 2 report empty
 check experiment_report_damaged 2 report damaged
 check experiment_report_beyond 2 report beyond
 check experiment_report_foreign 2 report foreign
+mkdir mixed elsewhere
+printf '{"experiment": "tee-acm2", "part": "about", "machine": "one"}\n' >mixed/results.jsonl
+cp mixed/results.jsonl elsewhere
+printf '{"experiment": "us9836434", "part": "example", "machine": "one"}\n' >>mixed/results.jsonl
+printf '{"experiment": "tee-acm2", "part": "single", "machine": "another"}\n' >>elsewhere/results.jsonl
+check experiment_report_mixed 2 report mixed
+check experiment_report_elsewhere 2 report elsewhere
 
 # ---- without a meter -----------------------------------------------------------------------------
 
@@ -50,7 +57,7 @@ experiment experiment_plain tee-acm2 --on ref --meter none --window 0
 holds experiment_plain_lines python3 "$here/check_experiment.py" experiment_plain "$suite" none
 holds experiment_plain_page python3 "$here/check_experiment.py" --page experiment_plain figures-2-3 example table \
   figure-9 figure-10 figure-11 figure-12 figure-13 figure-14 figure-15 figure-16 figure-17 figure-18 figure-19 figure-20 \
-  figure-21 tree tee-acm2-on-chains
+  figure-21 creation cublas-on-chains tree tee-acm2-on-chains
 run bench --experiment tee-acm2 --on ref --only single --sizes 8,9 --family plain --window 0 \
   --meter none >said/experiment_text 2>/dev/null
 holds experiment_text [ "$(grep -c '^single .* plain .* loops ' said/experiment_text)" = 2 ]
@@ -90,20 +97,55 @@ holds experiment_killed ended KILL
 mkdir torn
 sed '$ s/..$//' ended_KILL/results.jsonl | head -c -1 >torn/results.jsonl
 holds experiment_torn run report torn
+# So it is where the line ends within an object in it.
+sed '$ s/}}$/}/' experiment_metered/results.jsonl | head -c -1 >torn/results.jsonl
+holds experiment_torn_within run report torn
+
+# A run leaves no page and no picture of an earlier one beside its lines, whether it ends or not.
+again() { # again OPTION...: runs in a directory that has another experiment's
+  rm -rf twice && mkdir twice && cp experiment_plain/* twice
+  run bench --experiment tee-acm2 --on ref --meter none -o twice "$@" >/dev/null 2>&1
+}
+again_stopped() {
+  rm -rf twice && mkdir twice && cp experiment_plain/* twice
+  env "${environment[@]}" timeout --foreground -s INT 1 "${wrapper[@]}" "$mmchain" bench --experiment tee-acm2 --on ref \
+    --meter none --only single --family plain --sizes 8,9 --window 2 -o twice >/dev/null 2>&1
+  [ "$(ls twice)" = results.jsonl ]
+}
+again_model() { again --only model && [ "$(ls twice | tr '\n' ' ')" = 'figures-2-3.svg index.html results.jsonl ' ]; }
+holds experiment_again again_model
+holds experiment_again_stopped again_stopped
+# The page goes elsewhere where it is asked for there.
+elsewhere() {
+  chmod a-w experiment_plain && run report experiment_plain -o drawn || return 1
+  chmod u+w experiment_plain && rm -f drawn/results.jsonl
+  diff -r experiment_plain drawn | grep -vx 'Only in experiment_plain: results.jsonl'
+  [ -e drawn/index.html ]
+}
+holds experiment_report_into elsewhere
 
 holds experiment_pictures python3 "$here/check_experiment.py" --pictures experiment_metered \
   figure-18 figure-19 figure-20 figure-21
 holds experiment_pictures_plain python3 "$here/check_experiment.py" --pictures experiment_plain figures-2-3 figure-18 figure-19
 # Another instrument's log and the counters of another program are shown where they lie beside the lines.
-power_log() {
-  awk 'BEGIN { for (i = 0; i < 30; i++) printf "%.2f,202\n", '"$(date +%s)"' - 20 + i }' >single/power.csv
-  run report single && grep -qE 'log and the counter differ by [01](\.[0-9]+)? %' single/index.html
+power_log() { # power_log FORMAT [PROGRAM]: 204 W, in lines of that format, through a program
+  awk -v at="$(date +%s)" "BEGIN { for (i = 0; i < 60; i++) printf \"$1\\n\", at - 40 + i, 204 }" | "${@:2}" >single/power.csv
+  run report single && grep -qE 'log and the counter differ by (1\.[5-9]|2(\.[0-4])?) %' single/index.html
 }
 run bench --experiment tee-acm2 --on ref --quick --only single --family plain --meter replay:long --window 2.5 --repeats 1 \
   --sizes 32 -o single >/dev/null 2>&1
-holds experiment_power_log power_log
-echo 'now,202' >single/power.csv
-check experiment_power_log_wrong 2 report single
+holds experiment_power_log power_log '%.2f,%.1f' cat
+holds experiment_power_log_picture grep -q 'the log' single/figure-9.svg
+holds experiment_power_log_backwards power_log '%.2f %.1f\r' tac
+holds experiment_power_log_comma power_log '%.2f;%.1f' tr . ,
+holds experiment_power_log_comma_tab power_log '%.2f\t%.1f' tr . ,
+power_log '%.0f000,%.1f' cat
+holds experiment_power_log_milliseconds grep -q 'no two lines of the power meter' single/index.html
+wrong=0
+for line in 'now,202' '1764524000,5,202,5' '1764524000,12.1,202' '1764524000,nan' '1764524000'; do
+  printf '# volts\n%s\n' "$line" >single/power.csv
+  check experiment_power_log_wrong$((wrong += 1)) 2 report single
+done
 rm single/power.csv
 counters() {
   for family in 'cublas sgemm:28' 'large_tile 256x128:26' 'large_tile 128x128:20' 'large_tile 256x192:9'; do
@@ -121,7 +163,7 @@ holds experiment_counters counters
 
 experiment experiment_nishida nishida-2011
 holds experiment_nishida_lines python3 "$here/check_experiment.py" --lines nishida-2011 experiment_nishida
-holds experiment_nishida_page python3 "$here/check_experiment.py" --page experiment_nishida figure-1 figure-3 figure-4 \
+holds experiment_nishida_page python3 "$here/check_experiment.py" --page experiment_nishida example figure-1 figure-3 figure-4 \
   figure-5 figure-7 table-i-a table-i-b table-i-c table-ii table-iii
 holds experiment_nishida_pictures python3 "$here/check_experiment.py" --pictures experiment_nishida figure-3 figure-4 \
   figure-5 figure-7 table-iii
@@ -136,3 +178,68 @@ if has sqlite; then
 else
   echo "skipped: experiment_patent: no sqlite"
 fi
+
+# ---- verdicts by the numbers ----------------------------------------------------------------------
+
+# judge NAME EXPERIMENT EXHIBIT VERDICT: whether the page of the lines on standard input says so of this exhibit.
+judge() {
+  mkdir "judged_$1"
+  sed "s/^{/{\"experiment\": \"$2\", /" >"judged_$1/results.jsonl"
+  run report "judged_$1" || return 1
+  python3 "$here/check_experiment.py" --verdict "judged_$1" "$3" "$4"
+}
+about='{"part": "about", "device": "cuda"}'
+product() { # product PART N PLAIN PATENT TUNED: of two samples each
+  echo "{\"part\": \"$1\", \"series\": \"s\", \"m\": 8, \"k\": 8, \"n\": $2, \"cut\": \"4x8 + 4x8\", \"recipe\": \"m:4,4\"," \
+    "\"plain_samples\": [$3], \"patent_samples\": [$4], \"tuned_samples\": [$5], \"given_samples\": [$4]}"
+}
+# The patent's method is judged by its own cuts, and not by what mmchain gains.
+holds verdict_patent_fails judge patent_fails us9836434 figures-4-5 fails \
+  <<<"$about"$'\n'"$(product set 8 '2, 2' '3, 3' '2, 2')"
+holds verdict_patent_holds judge patent_holds us9836434 figures-4-5 holds \
+  <<<"$about"$'\n'"$(product set 8 '2, 2' '1, 1' '2, 2')"
+holds verdict_patent_beaten judge patent_beaten us9836434 figures-4-5 beaten \
+  <<<"$about"$'\n'"$(product set 8 '2, 2' '3, 3' '1, 1')"
+holds verdict_example_fails judge example_fails us9836434 example fails \
+  <<<"$about"$'\n'"$(product example 8 '2.1, 2.1' '2, 2' '2, 2')"
+# E falls only where no sample of the larger n is as good as the worst of the smaller.
+holds verdict_monotone_fails judge monotone_fails us9836434 monotonicity fails \
+  <<<"$about"$'\n'"$(product ladder 8 '1, 4' '1, 4' '1, 4')"$'\n'"$(product ladder 16 '3, 3' '3, 3' '3, 3')"
+holds verdict_monotone_holds judge monotone_holds us9836434 monotonicity holds \
+  <<<"$about"$'\n'"$(product ladder 8 '1, 1' '1, 1' '1, 1')"$'\n'"$(product ladder 16 '3, 3' '3, 3' '3, 3')"
+# Claims are those that ran.
+holds verdict_claims_open judge claims_open us9836434 claims-1-to-20 'not measured' \
+  <<<"$about"$'\n'"$(product set 8 '2, 2' '1, 1' '1, 1')"
+# Table I is judged by all settings of one n.
+settings() { # settings N THREADS...: seconds rise with the threads
+  for threads in "${@:2}"; do
+    echo "{\"part\": \"table_1\", \"way\": \"thread\", \"measured\": true, \"n\": $1, \"threads_per_block\": $threads, \"seconds_samples\": [$threads]}"
+  done
+}
+holds verdict_settings judge settings nishida-2011 table-i-a holds \
+  <<<"$about"$'\n'"$(settings 4096 32 64 128 256)"$'\n'"$(settings 16384 64)"
+holds verdict_settings_open judge settings_open nishida-2011 table-i-a 'not measured' <<<"$about"$'\n'"$(settings 4096 32 64)"
+# Every kernel's slowest diagonal is in the middle.
+profile() { echo "{\"part\": \"profile\", \"kernel\": \"$1\", \"n\": 100, \"l\": [2, 50, 98], \"seconds\": [$2]}"; }
+holds verdict_profile judge profile nishida-2011 figure-7 holds <<<"$about"$'\n'"$(profile thread '1, 2, 1')"$'\n'"$(profile paper '1, 2, 1')"
+holds verdict_profile_late judge profile_late nishida-2011 figure-7 fails \
+  <<<"$about"$'\n'"$(profile thread '1, 2, 3')"$'\n'"$(profile paper '1, 2, 1')"
+# The chains' sizes are told, and what small ones cannot tell is left open.
+chain() { # chain NAME CHAIN ORDER FAMILY SECONDS CREATION PLANNING
+  echo "{\"part\": \"chains\", \"name\": \"$1\", \"chain\": \"f32:$2\", \"order\": \"$3\", \"family\": \"$4\", \"measured\": true," \
+    "\"plan_s\": $7, \"seconds\": $5, \"seconds_samples\": [$5, $5], \"create_samples\": [$6, $6], \"workspace_bytes\": $6000}"
+}
+chains() { # chains BEST WORST PLANNING TREE-CREATION
+  echo "$about"
+  for order in in-order OP_Count; do
+    chain best-6 "$1" "$order" plain 10 1 "$3"
+    chain worst-6 "$2" "$order" plain 10 "$([ $order = in-order ] && echo 2 || echo "$4")" "$3"
+  done
+  chain best-6 "$1" OP_Count tee 15 1 "$3"
+}
+holds verdict_tree_fails judge tree_fails tee-acm2 tree fails < <(chains 8000x10000 20000x18000 1 1)
+holds verdict_tree_open judge tree_open tee-acm2 tree 'not measured' < <(chains 20x25 50x45 1 1)
+holds verdict_tree_sizes grep -q 'sizes divided by 400' judged_tree_open/index.html
+holds verdict_creation judge creation tee-acm2 creation holds < <(chains 8000x10000 20000x18000 0.1 1)
+holds verdict_creation_fails judge creation_fails tee-acm2 creation fails < <(chains 8000x10000 20000x18000 0.1 3)
+holds verdict_half judge half tee-acm2 cublas-on-chains beaten < <(chains 8000x10000 20000x18000 0.1 1)

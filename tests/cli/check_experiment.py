@@ -4,6 +4,7 @@ SUITE, at WATTS or, where that is "none", without joules.
 check_experiment.py --pictures DIR NAME...: whether DIR has these pictures and no others, each well-formed and with text.
 check_experiment.py --page DIR EXHIBIT...: whether DIR/index.html is well-formed, needs nothing from elsewhere, and has a section
 and a row of its first table for each of these exhibits.
+check_experiment.py --verdict DIR EXHIBIT VERDICT: whether the page says this of the exhibit.
 check_experiment.py --lines EXPERIMENT DIR: whether DIR/results.jsonl of another experiment is right: counts, orders, samples."""
 import glob
 import html.parser
@@ -148,6 +149,7 @@ def check_results(directory, suite, watts):
 
 def check_nishida(lines):
     tables = next(line for line in lines if line["part"] == "tables")
+    assert [line["multiplications"] for line in lines if line["part"] == "example"] == [50, 10]
     assert tables["order"] == "((A1 (A2 A3)) ((A4 A5) A6))"
     assert tables["m"][:6] == [0, 54, 45, 53, 111, 154] and tables["s"][:6] == [0, 2, 2, 4, 4, 4]
     counts = [line for line in lines if line["part"] == "counts"]
@@ -179,7 +181,9 @@ def check_patent(lines):
         if line["cut"] != "whole":
             areas = [int(a) * int(b) for a, b in re.findall(r"(\d+)x(\d+)", line["cut"])]
             assert sum(areas) == line["m"] * line["n"] and len(areas) <= 16, line
-    assert len(parts["example"][0]["given_samples"]) == REPEATS
+    example, = parts["example"]
+    assert len(example["given_samples"]) == REPEATS
+    assert (example["m"], example["k"], example["n"]) == (256 // 8, 3072 // 8, 2048 // 8)
     for line in parts["axis"]:
         assert len(line["seconds"]) == len(line["sizes"]) == 24 and min(line["seconds"]) > 0, line
     for line in parts["choice"]:
@@ -203,6 +207,9 @@ def check_pictures(directory, names):
         picture = ElementTree.fromstring(text)
         texts = ["".join(text.itertext()) for text in picture.iter("{http://www.w3.org/2000/svg}text")]
         shapes = [shape.get("class") or "" for shape in picture.iter() if shape.tag.endswith(("rect", "path", "circle"))]
+        # Ticks of time are round.
+        ticks = [re.fullmatch(r"([\d.]+) [mµn]?s", text) for text in texts] if "/table-iii" in name else []
+        assert all(tick.group(1).rstrip("0") in ("1", "2", "5") for tick in ticks if tick), texts
         assert len(texts) > 3 and any("hue" in shape for shape in shapes), (name, texts)
 
 
@@ -255,10 +262,20 @@ def check_page(directory, exhibits):
     assert sum(words.count(verdict) for verdict in ("holds", "beaten", "fails", "not measured")) >= 2 * len(page.sections)
 
 
+def check_verdict(directory, exhibit, verdict):
+    with open(f"{directory}/index.html", encoding="utf-8") as file:
+        text = file.read()
+    Page(text)
+    found = re.search(rf'<section id="{exhibit}">.*?<b class="verdict \w+">(.*?)</b>', text, re.DOTALL)
+    assert found.group(1) == verdict, found.group(0)
+
+
 if sys.argv[1] == "--pictures":
     check_pictures(sys.argv[2], sys.argv[3:])
 elif sys.argv[1] == "--page":
     check_page(sys.argv[2], sys.argv[3:])
+elif sys.argv[1] == "--verdict":
+    check_verdict(*sys.argv[2:5])
 elif sys.argv[1] == "--lines":
     check_lines(*sys.argv[2:4])
 else:
