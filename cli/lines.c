@@ -89,7 +89,7 @@ static int ticks_of(const axis *a, const char *unit, int most, double ticks[TICK
 static cli_quantity label_of(double value, const char *unit) {
   cli_quantity q;
   if (unit[0] != '\0') return cli_in_units(value, unit);
-  snprintf(q.text, sizeof q.text, fabs(value) < 1e6 ? "%.5g" : "%.3g", value);
+  snprintf(q.text, sizeof q.text, fabs(value) < 1e9 ? "%.9g" : "%.3g", value);
   return q;
 }
 

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 void cli_print_xml(cli_stream *out, const char *text) {
   for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
@@ -32,10 +33,15 @@ cli_quantity cli_in_units(double value, const char *unit) {
     return q;
   }
   size_t p = PLAIN;
-  /* A number that would be rounded to 1000 gets the next prefix. */
+  /* A number that would be rounded to 1000 gets the next prefix, but nobody counts in kiloseconds.
+   */
   if (unit[0] != '\0' && value != 0)
-    for (p = 0; p + 1 < COUNT && fabs(value) < 0.9995 * prefixes[p].size;) p++;
-  snprintf(q.text, sizeof q.text, "%.3g%s%s%s", value / prefixes[p].size,
+    for (p = strcmp(unit, "s") == 0 ? PLAIN : 0;
+         p + 1 < COUNT && fabs(value) < 0.9995 * prefixes[p].size;)
+      p++;
+  const double shown = value / prefixes[p].size;
+  const bool is_long = unit[0] != '\0' && fabs(shown) >= 999.5 && fabs(shown) < 1e9;
+  snprintf(q.text, sizeof q.text, is_long ? "%.0f%s%s%s" : "%.3g%s%s%s", shown,
            unit[0] != '\0' ? " " : "", prefixes[p].prefix, unit);
   return q;
 }

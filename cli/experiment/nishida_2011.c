@@ -374,7 +374,7 @@ static int run_size(cli_laboratory *x, int64_t n, int64_t before, double *last_s
   const way ways[] = {
       {"solved", "cpu", "", "table", 1, 0, 0, n},
       {"solved", "cpu", "", "table", 0, 0, 0, n},
-      {"solved", "cpu", "", "hu-shing", 0, 0, 0, n},
+      {"solved", "cpu", "", "hu-shing", 1, 0, 0, n},
       {"solved", x->is_gpu ? x->device : "cuda", "thread", "table", 0, 0, 0, n},
       {"solved", x->is_gpu ? x->device : "cuda", "block", "table", 0, 0, 0, n},
       {"solved", x->is_gpu ? x->device : "cuda", "blocks", "table", 0, 0, 0, n},

@@ -224,6 +224,32 @@ static void answer_tee_chains(const cli_records *all, cli_answer *a) {
   add_sizes(all, a);
 }
 
+static void answer_fusion(const cli_records *all, cli_answer *a) {
+  cli_spread seconds =
+                 cli_tee_order_ratios(all, "OP_DM_Fuse", "OP_Count", "", "", "seconds_samples"),
+             joules = cli_tee_order_ratios(all, "OP_DM_Fuse", "OP_Count", "", "", "joules_samples");
+  int chains = 0, other = 0;
+  const cli_record *t;
+  for (size_t at = 0; (t = cli_records_next(all, "chains", &at)) != NULL;) {
+    if (!cli_record_has(t, "order", "OP_DM_Fuse") || !cli_record_is(t, "measured")) continue;
+    chains++;
+    other += cli_record_text(t, "measured_as")[0] == '\0';
+  }
+  if (chains == 0)
+    cli_answer_set(a, CLI_OPEN, "no chain was measured");
+  else if (other == 0)
+    cli_answer_set(a, CLI_OPEN, "fusion changes the plan of none of %d chains", chains);
+  else
+    cli_answer_set(a, seconds.median < 1 || joules.median < 1 ? CLI_HOLDS : CLI_FAILS,
+                   "fusion changes the plan of %d of %d chains, which then take %.3f (%.3f to "
+                   "%.3f) of the time",
+                   other, chains, seconds.median, seconds.low, seconds.high);
+  if (joules.count > 0)
+    cli_answer_add(a, " and %.3f (%.3f to %.3f) of the joules", joules.median, joules.low,
+                   joules.high);
+  add_sizes(all, a);
+}
+
 /* ---- the exhibits ---------------------------------------------------------------------------- */
 
 static const cli_exhibit exhibits[] = {
@@ -248,6 +274,9 @@ static const cli_exhibit exhibits[] = {
      "the tree saves up to 50 % in the worst case (orange percentages); TEE-ACM2 5 to 10 % more "
      "(blue percentages).",
      answer_joules_12, draw_joules_12, NULL},
+    {"Fusion tree", "the poster's future work",
+     "time and energy with the fusion tree and without are to be compared.", answer_fusion, NULL,
+     NULL},
     {"TEE-ACM2 on chains", "energy against cuBLAS in the same order",
      "5 to 10 % less energy, up to 10 %, with the optimal tiles of 224.", answer_tee_chains, NULL,
      NULL}};

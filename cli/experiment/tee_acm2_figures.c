@@ -90,18 +90,19 @@ cli_spread cli_tee_ratios(const cli_records *all, const char *part, const char *
   return cli_spread_of(values, count);
 }
 
-cli_spread cli_tee_tree_ratios(const cli_records *all, const char *begin, const char *end,
-                               const char *field) {
+cli_spread cli_tee_order_ratios(const cli_records *all, const char *over, const char *under,
+                                const char *begin, const char *end, const char *field) {
   double values[CLI_TEE_RATIOS_MOST];
   int count = 0;
   const cli_record *t, *u;
   for (size_t at = 0; (t = cli_records_next(all, "chains", &at)) != NULL;) {
     const char *name = cli_record_text(t, "name");
-    if (!cli_record_has(t, "order", "OP_Count") || !cli_record_has(t, "family", "plain") ||
-        strncmp(name, begin, strlen(begin)) != 0 || !cli_tee_ends_with(name, end))
+    if (!cli_record_has(t, "order", over) || !cli_record_has(t, "family", "plain") ||
+        strncmp(name, begin, strlen(begin)) != 0 || !cli_tee_ends_with(name, end) ||
+        cli_record_text(t, "measured_as")[0] != '\0')
       continue;
     for (size_t from = 0; (u = cli_records_next(all, "chains", &from)) != NULL;) {
-      if (!cli_record_has(u, "name", name) || !cli_record_has(u, "order", "in-order") ||
+      if (!cli_record_has(u, "name", name) || !cli_record_has(u, "order", under) ||
           !cli_record_has(u, "family", "plain"))
         continue;
       cli_spread ratio = ratio_of(t, u, field);
@@ -112,6 +113,11 @@ cli_spread cli_tee_tree_ratios(const cli_records *all, const char *begin, const 
     }
   }
   return cli_spread_of(values, count);
+}
+
+cli_spread cli_tee_tree_ratios(const cli_records *all, const char *begin, const char *end,
+                               const char *field) {
+  return cli_tee_order_ratios(all, "OP_Count", "in-order", begin, end, field);
 }
 
 bool cli_tee_cannot(const cli_records *all, cli_answer *out, cli_spread found, bool of_joules) {

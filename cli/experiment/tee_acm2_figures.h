@@ -44,7 +44,11 @@ double cli_tee_sample(const cli_record *r, const char *field, int i);
 cli_spread cli_tee_ratios(const cli_records *all, const char *part, const char *suffix,
                           const char *order, const char *family, const char *field);
 
-/* The ratios of OP_Count to in-order by the plain kernels, of chains whose names begin so. */
+/* The ratios of one order to another by the plain kernels, of chains whose names begin and end so
+ * and whose plans differ. */
+cli_spread cli_tee_order_ratios(const cli_records *all, const char *over, const char *under,
+                                const char *begin, const char *end, const char *field);
+/* Those of OP_Count to in-order. */
 cli_spread cli_tee_tree_ratios(const cli_records *all, const char *begin, const char *end,
                                const char *field);
 

@@ -93,6 +93,7 @@ static void tell_decisions(cli_stream *out, const cli_records *all) {
                  printed[row].tile_cols);
     for (int f = 0; f < 2; f++) {
       const cli_record *r = decision(all, fuses[f][0], node);
+      if (r == NULL) continue;
       for (int v = 0; v < 3; v++) values[v] = cli_record_number(r, fusions[v]);
       values[3] = cli_record_number(r, cli_record_text(r, "chosen"));
       put_decision(out, node, fuses[f][1], values, cli_record_text(r, "chosen"),

@@ -132,6 +132,26 @@ static mmc_status plan_trial(const cli_trials *x, cli_trial *t, const mmc_chain 
   return MMC_OK;
 }
 
+/* Says which steps run as one call: the groups of a plan as it is explained. The text is freed by
+ * the caller. */
+static cli_buffer groups_of(const mmc_plan *plan) {
+  cli_buffer text = {0};
+  if (mmc_plan_explain(plan, MMC_JSON, cli_buffer_write, &text) != MMC_OK) return text;
+  char *from = strstr(text.bytes, "\"groups\": ["), *to = strstr(text.bytes, "\"steps\": [");
+  if (from == NULL || to == NULL || to < from) return text;
+  text.size = (size_t)(to - from);
+  memmove(text.bytes, from, text.size);
+  return text;
+}
+
+static bool same_groups(const mmc_plan *a, const mmc_plan *b) {
+  cli_buffer p = groups_of(a), q = groups_of(b);
+  bool same = p.size > 0 && p.size == q.size && memcmp(p.bytes, q.bytes, p.size) == 0;
+  cli_buffer_free(&p);
+  cli_buffer_free(&q);
+  return same;
+}
+
 static bool same_plan(const mmc_plan *a, const mmc_plan *b) {
   int64_t count = mmc_plan_step_count(a);
   mmc_step p, q;
@@ -141,7 +161,7 @@ static bool same_plan(const mmc_plan *a, const mmc_plan *b) {
         p.left != q.left || p.right != q.right ||
         strcmp(mmc_plan_step_kernel(a, s), mmc_plan_step_kernel(b, s)) != 0)
       return false;
-  return true;
+  return same_groups(a, b);
 }
 
 /* Returns an earlier trial whose measurement is this one's too; NULL when there is none. */

@@ -57,13 +57,15 @@ experiment experiment_plain tee-acm2 --on ref --meter none --window 0
 holds experiment_plain_lines python3 "$here/check_experiment.py" experiment_plain "$suite" none
 holds experiment_plain_page python3 "$here/check_experiment.py" --page experiment_plain figures-2-3 example table \
   figure-9 figure-10 figure-11 figure-12 figure-13 figure-14 figure-15 figure-16 figure-17 figure-18 figure-19 figure-20 \
-  figure-21 creation cublas-on-chains tree tee-acm2-on-chains
+  figure-21 creation cublas-on-chains tree fusion-tree tee-acm2-on-chains
 run bench --experiment tee-acm2 --on ref --only single --sizes 8,9 --family plain --window 0 \
   --meter none >said/experiment_text 2>/dev/null
 holds experiment_text [ "$(grep -c '^single .* plain .* loops ' said/experiment_text)" = 2 ]
 holds experiment_text_why grep -qx 'no joules: no meter is asked for' said/experiment_text
 run bench --experiment tee-acm2 --only fused --quick --window 0 --meter none --json \
   >said/experiment_cpu 2>/dev/null
+run bench --experiment tee-acm2 --only chains --quick --window 0 --meter none -o copies >/dev/null 2>&1
+holds experiment_copies python3 "$here/check_experiment.py" --copies copies
 holds experiment_cpu [ "$(grep -c '"family": "plain".*"measured": true' said/experiment_cpu)" = 4 ]
 
 # ---- with a meter --------------------------------------------------------------------------------
@@ -203,6 +205,9 @@ holds verdict_patent_beaten judge patent_beaten us9836434 figures-4-5 beaten \
 holds verdict_example_fails judge example_fails us9836434 example fails \
   <<<"$about"$'\n'"$(product example 8 '2.1, 2.1' '2, 2' '2, 2')"
 # E falls only where no sample of the larger n is as good as the worst of the smaller.
+counts='{"part": "counts", "n": 4096, "l": [2, 2049, 4096], "sum": 11453245440, "products": [4095, 4194304, 4095]}'
+holds verdict_counts judge counts nishida-2011 figure-5 holds <<<"$about"$'\n'"$counts"
+holds verdict_counts_ticks grep -q '>4000000<' judged_counts/figure-5.svg
 holds verdict_monotone_fails judge monotone_fails us9836434 monotonicity fails \
   <<<"$about"$'\n'"$(product ladder 8 '1, 4' '1, 4' '1, 4')"$'\n'"$(product ladder 16 '3, 3' '3, 3' '3, 3')"
 holds verdict_monotone_holds judge monotone_holds us9836434 monotonicity holds \
@@ -218,6 +223,7 @@ settings() { # settings N THREADS...: seconds rise with the threads
 }
 holds verdict_settings judge settings nishida-2011 table-i-a holds \
   <<<"$about"$'\n'"$(settings 4096 32 64 128 256)"$'\n'"$(settings 16384 64)"
+holds verdict_settings_seconds grep -q '>1112 s<' judged_settings/index.html
 holds verdict_settings_open judge settings_open nishida-2011 table-i-a 'not measured' <<<"$about"$'\n'"$(settings 4096 32 64)"
 # Every kernel's slowest diagonal is in the middle.
 profile() { echo "{\"part\": \"profile\", \"kernel\": \"$1\", \"n\": 100, \"l\": [2, 50, 98], \"seconds\": [$2]}"; }
@@ -240,6 +246,10 @@ chains() { # chains BEST WORST PLANNING TREE-CREATION
 holds verdict_tree_fails judge tree_fails tee-acm2 tree fails < <(chains 8000x10000 20000x18000 1 1)
 holds verdict_tree_open judge tree_open tee-acm2 tree 'not measured' < <(chains 20x25 50x45 1 1)
 holds verdict_tree_sizes grep -q 'sizes divided by 400' judged_tree_open/index.html
+fusion() { chains 8000x10000 20000x18000 0.1 1 && chain worst-6 20000x18000 OP_DM_Fuse plain "$1" 1 0.1; }
+holds verdict_fusion judge fusion tee-acm2 fusion-tree holds < <(fusion 9)
+holds verdict_fusion_fails judge fusion_fails tee-acm2 fusion-tree fails < <(fusion 11)
+holds verdict_fusion_open judge fusion_open tee-acm2 fusion-tree 'not measured' < <(chains 8000x10000 20000x18000 1 1)
 holds verdict_creation judge creation tee-acm2 creation holds < <(chains 8000x10000 20000x18000 0.1 1)
 holds verdict_creation_fails judge creation_fails tee-acm2 creation fails < <(chains 8000x10000 20000x18000 0.1 3)
 holds verdict_half judge half tee-acm2 cublas-on-chains beaten < <(chains 8000x10000 20000x18000 0.1 1)

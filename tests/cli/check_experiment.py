@@ -4,6 +4,7 @@ SUITE, at WATTS or, where that is "none", without joules.
 check_experiment.py --pictures DIR NAME...: whether DIR has these pictures and no others, each well-formed and with text.
 check_experiment.py --page DIR EXHIBIT...: whether DIR/index.html is well-formed, needs nothing from elsewhere, and has a section
 and a row of its first table for each of these exhibits.
+check_experiment.py --copies DIR: whether trials that were not measured themselves have the plan of one that was.
 check_experiment.py --verdict DIR EXHIBIT VERDICT: whether the page says this of the exhibit.
 check_experiment.py --lines EXPERIMENT DIR: whether DIR/results.jsonl of another experiment is right: counts, orders, samples."""
 import glob
@@ -113,6 +114,16 @@ def check_chains(lines, suite):
             measured[line["name"], line["order"]] = line
     # What the tree costs where it changes nothing is measured, not copied.
     assert all((name, order) in measured for name in named for order in ORDERS[:2])
+
+
+def check_copies(directory):
+    chains = [line for line in read_lines(directory) if line["part"] == "chains"]
+    plans = {(line["name"], line["family"], line["order"]): line for line in chains}
+    for line in chains:
+        if line["measured_as"] is not None:
+            same = plans[line["name"], line["family"], line["measured_as"]]
+            for member in ("kernel", "multiplications", "workspace_bytes", "seconds_samples"):
+                assert line[member] == same[member], (line, same)
 
 
 def check_model(parts):
@@ -274,6 +285,8 @@ if sys.argv[1] == "--pictures":
     check_pictures(sys.argv[2], sys.argv[3:])
 elif sys.argv[1] == "--page":
     check_page(sys.argv[2], sys.argv[3:])
+elif sys.argv[1] == "--copies":
+    check_copies(sys.argv[2])
 elif sys.argv[1] == "--verdict":
     check_verdict(*sys.argv[2:5])
 elif sys.argv[1] == "--lines":
