@@ -104,7 +104,7 @@ def multiply(
             return _direct(plan, chain, arrays, out, (objective, device, precision))
         if dtype.kind not in "biu":
             _shapes.expect_own(precision)
-        pairs = _shapes.products(chain.dims) if plan is None else plan.products()
+        pairs = _shapes.planned_products(plan, chain, arrays)
         result = chain.squeeze(_shapes.multiply(pairs, chain.matrices(arrays), cupy.matmul))
         if out is None:
             return result

@@ -18,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _jax_sharded, _mmchain, _numpy, _running, _shapes
-from ._types import float_names
+from ._types import float_names, integer_names
 
+_dtypes = {short: name for name, short in [*float_names.items(), *integer_names.items()]}
 
 
 # ---- under jit ------------------------------------------------------------------------------------
@@ -152,6 +153,15 @@ def chain_of(arrays: List[Any]) -> Any:
     return _mmchain.chain_of(_shapes.once(lambda array: array.__dlpack__(), arrays), False)
 
 
+def _dtype_for(plan: _mmchain.Plan, dtype: Any) -> Any:
+    """The planned dtype, as far as JAX is asked to have such, for arrays that are promoted to another."""
+    planned = _dtypes.get(plan.chain.partition(":")[0])
+    there = None if planned is None else jax.dtypes.canonicalize_dtype(planned)
+    if there is None or jnp.promote_types(dtype, there) != there:
+        raise TypeError(f"arrays: expected those planned for, {plan.chain}, got {dtype}")
+    return there
+
+
 def multiply(
     plan: Optional[_mmchain.Plan],
     arrays: List[Any],
@@ -187,9 +197,12 @@ def multiply(
         number = _number_of(arrays, options) if plan is None else None
         if number is not None:
             return chain.squeeze(_chain(number, *chain.matrices(arrays)))
+    if plan is not None:
+        planned = _dtype_for(plan, dtype)
+        arrays = _shapes.once(lambda array: array.astype(planned), arrays)
     if not jnp.issubdtype(dtype, jnp.integer):
         _shapes.expect_own(precision)
-    pairs = _shapes.products(chain.dims) if plan is None else plan.products()
+    pairs = _shapes.planned_products(plan, chain, arrays)
     return chain.squeeze(_shapes.multiply(pairs, chain.matrices(arrays), jnp.matmul))
 
 

@@ -200,7 +200,11 @@ def multiply(
         return result if out is None else _store(result, chain, len(arrays), dtype, out)
     if dtype.kind not in "biu":
         _shapes.expect_own(precision)
-    pairs = _shapes.products_of(chain.dims, arrays) if plan is None else plan.products()
+    pairs = (
+        _shapes.products_of(chain.dims, arrays)
+        if plan is None
+        else _shapes.planned_products(plan, chain, arrays)
+    )
     result = _by_numpy(pairs, chain, arrays)
     return result if out is None else _store(result, chain, len(arrays), dtype, out)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from functools import lru_cache
 from math import prod
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -249,6 +250,28 @@ def products_of(dims: Sequence[int], arrays: Sequence[Any]) -> List[Tuple[int, i
             pairs.append((power, factor))
             power = len(arrays) - 1 + len(pairs)
     return pairs
+
+
+def planned_products(plan: Any, chain: Chain, arrays: Sequence[Any]) -> List[Tuple[int, int]]:
+    """The products of a plan, or of the cheapest order where there is none, as such pairs, for arrays that their own
+    library multiplies. Raises where the plan is for others, or for more than sums of products."""
+    if plan is None:
+        return products(chain.dims)
+    if re.search("[!%~]", plan.chain.partition(":")[0]):
+        raise TypeError(f"arrays: expected those that mmchain multiplies with a plan for {plan.chain}")
+    factors = plan._factors
+    if not all(is_plain for *_, is_plain in factors):
+        raise TypeError(f"arrays: expected factors with structure, as in {plan.chain}")
+    count, batch = prod(chain.stack), max(factor[0] for factor in factors)
+    dims = [factors[0][1], *(columns for _, _, columns, _, _ in factors)]
+    is_batch = dims == chain.dims and batch in (1, count)
+    first_alone = all(prod(array.shape[:-2]) == 1 for array in arrays[1:])
+    if not is_batch and not (first_alone and batch == 1 and dims == [chain.dims[0] * count, *chain.dims[1:]]):
+        raise does_not_fit(plan, chain)
+    if all(arrays[i] is arrays[same] for i, (*_, same, _) in enumerate(factors)):
+        return plan.products()
+    # Not even under jax.jit is an array that is given twice one array, so that nothing is shared.
+    return _mmchain.Plan(("f64", dims), "flops", None, "native", "auto", None, None, False, plan.order).products()
 
 
 def pairs_of(n: int, triples: Sequence[Tuple[int, int, int]]) -> List[Tuple[int, int]]:

@@ -446,7 +446,7 @@ def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _in_order(plan: Any, chain: _shapes.Chain, tensors: List[torch.Tensor], product: Any) -> Any:
-    pairs = _shapes.products(chain.dims) if plan is None else plan.products()
+    pairs = _shapes.planned_products(plan, chain, tensors)
     return chain.squeeze(_shapes.multiply(pairs, chain.matrices(tensors), product))
 
 

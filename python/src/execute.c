@@ -455,20 +455,6 @@ static bool is_usual(PyObject *const *args) {
          (args[OBJECTIVE] == mmcp.time || args[OBJECTIVE] == mmcp.flops);
 }
 
-/* Says whether a plan is one for nothing but time or multiplications, where the arrays are, of
- * factors as they are given. */
-static bool is_usual_plan(const mmcp_plan *plan) {
-  const mmc_chain *chain = plan->chain;
-  int64_t structured = 0;
-  mmc_chain_inverses(chain, &structured);
-  for (int64_t i = 0; i < mmc_chain_length(chain); i++)
-    structured += mmc_chain_ops(chain)[i] != MMC_OP_N || mmc_chain_traits(chain, i) != 0;
-  return structured == 0 && plan->precision == mmcp.native && !plan->scaled &&
-         plan->memory_limit_bytes == MMC_NO_LIMIT && plan->max_slowdown == 0 &&
-         (plan->objective == mmcp.time || plan->objective == mmcp.flops) &&
-         (plan->device == Py_None || plan->device == mmcp.cpu);
-}
-
 /* Has PyTorch multiply where nobody asked for anything else; as mmcp_torch_execute(). */
 static int execute_by_torch(mmcp_call *c, PyObject *const *items, PyObject *const *args,
                             const mmcp_plan *plan, PyObject **array) {
@@ -478,7 +464,7 @@ static int execute_by_torch(mmcp_call *c, PyObject *const *items, PyObject *cons
   /* PyTorch would have a plan's products in the dtype of torch.autocast. */
   const int cast = args[PLAN] != Py_None ? mmcp_is_autocast() : 0;
   if (cast != 0) return cast < 0 ? -1 : 0;
-  const bool is_plain = args[PLAN] != Py_None ? is_usual_plan((const mmcp_plan *)args[PLAN])
+  const bool is_plain = args[PLAN] != Py_None ? mmcp_plan_is_usual((const mmcp_plan *)args[PLAN])
                                               : is_usual(args) && (args[DEVICE] == Py_None ||
                                                                    args[DEVICE] == mmcp.cpu);
   return is_plain ? mmcp_torch_execute(c, items, plan->plan, array) : 0;
@@ -680,7 +666,7 @@ static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *
   c.asked = asked;
   const mmcp_plan *given = args[PLAN] != Py_None ? (const mmcp_plan *)args[PLAN] : NULL;
   const bool is_plain =
-      given != NULL ? is_usual_plan(given) && given->order == Py_None : is_usual(args);
+      given != NULL ? mmcp_plan_is_usual(given) && given->order == Py_None : is_usual(args);
   c.seeks_parts =
       is_plain && args[RULE] == NULL && args[EXPONENTS] == NULL && args[BF16] != Py_True;
   c.planned = given != NULL ? given->chain : NULL;
@@ -722,9 +708,10 @@ static PyObject *execute_chain(PyObject *array, PyObject *const *args, const mmc
 /* Multiplies by PyTorch where it is to record the products, or there is nearly nothing to compute,
  * and nothing else was asked for. Returns as mmcp_torch_multiply(). */
 static int execute_recorded(PyObject *const *args, PyObject **out) {
-  if (args[PLAN] != Py_None || args[OUT] != Py_None || !is_usual(args) ||
-      (args[DEVICE] != Py_None && args[DEVICE] != mmcp.cpu))
-    return 0;
+  if (args[OUT] != Py_None) return 0;
+  if (args[PLAN] != Py_None)
+    return mmcp_torch_multiply_by((mmcp_plan *)args[PLAN], args[ARRAYS], out);
+  if (!is_usual(args) || (args[DEVICE] != Py_None && args[DEVICE] != mmcp.cpu)) return 0;
   return mmcp_torch_multiply(args[ARRAYS], args[DEVICE] == Py_None, out);
 }
 

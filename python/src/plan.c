@@ -380,6 +380,18 @@ int mmcp_plan_as_rows(mmcp_plan *plan, const mmcp_problem *problem, const mmcp_o
   return 0;
 }
 
+bool mmcp_plan_is_usual(const mmcp_plan *plan) {
+  const mmc_chain *chain = plan->chain;
+  int64_t structured = 0;
+  mmc_chain_inverses(chain, &structured);
+  for (int64_t i = 0; i < mmc_chain_length(chain); i++)
+    structured += mmc_chain_ops(chain)[i] != MMC_OP_N || mmc_chain_traits(chain, i) != 0;
+  return structured == 0 && plan->precision == mmcp.native && !plan->scaled &&
+         plan->memory_limit_bytes == MMC_NO_LIMIT && plan->max_slowdown == 0 &&
+         (plan->objective == mmcp.time || plan->objective == mmcp.flops) &&
+         (plan->device == Py_None || plan->device == mmcp.cpu);
+}
+
 bool mmcp_is_reproducible(PyObject *precision) {
   const char *name = PyUnicode_AsUTF8(precision);
   if (name == NULL) PyErr_Clear();

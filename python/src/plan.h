@@ -105,6 +105,10 @@ void mmcp_plan_give_run(mmcp_plan *plan, mmc_run *run);
 /* Plans now, where that has not been done. Returns -1 with an exception set. */
 int mmcp_plan_ensure(mmcp_plan *plan);
 
+/* Says whether a plan is one for nothing but time or multiplications, where the arrays are, of
+ * factors as they are given. */
+bool mmcp_plan_is_usual(const mmcp_plan *plan);
+
 /* Says whether a device can still be used; returns -1 with an exception set for CUDA that a fork
  * has lost. */
 int mmcp_check_device(const char *device);

@@ -13,11 +13,12 @@ enum {
   /* Up to here calls of mm take less than one of multi_dot, whose result is a view with a gradient
    * of its own. */
   MOST_BY_MM = 6,
-  MOST_STACKS = 16,   /* chains with stacks among them are ordered here up to so many factors */
+  MOST_ORDERED = 32,  /* chains are ordered here up to so many factors */
   MOST_FACTORS = 128, /* PyTorch finds the order of more in longer than we */
   /* Many small matrices are one function with gradients of its own (_torch.py). */
   LEAST_BY_US = 20,
   LEAST_BY_US_ON_GPU = 4, /* where every product of PyTorch's is a launch */
+  MOST_NEW_ON_GPU = 16,   /* of a chain that comes for one of the first times there */
   LARGEST_BY_US = 64,
   MOST_TERMS = 512, /* of sums of a small product, of which PyTorch's take long */
   /* Results of fewer columns, but one, or rows take MKL up to twenty times as long as us. */
@@ -51,16 +52,16 @@ typedef struct chain {
   PyObject *const *items;
   int n;
   bool has_stacks;
-  double counts[MOST_STACKS]; /* matrices of each stack */
-  int first_wanted;           /* the first that wants a gradient */
-  bool is_recorded;           /* whether some do, and are to have it */
-  mmc_dtype dtype;            /* that the products have */
-  bool is_cast;               /* whether torch.autocast has factors on the CPU cast to lower */
+  double counts[MOST_ORDERED]; /* matrices of each stack */
+  int first_wanted;            /* the first that wants a gradient */
+  bool is_recorded;            /* whether some do, and are to have it */
+  mmc_dtype dtype;             /* that the products have */
+  bool is_cast;                /* whether torch.autocast has factors on the CPU cast to lower */
   mmc_dtype lower;
   bool is_row, is_column;   /* whether the first, the last is a vector */
   bool is_on_gpu, anywhere; /* anywhere: no device was asked for */
   int64_t dims[MOST_FACTORS + 1];
-  uint8_t splits[MOST_STACKS][MOST_STACKS]; /* by first and last factor: the last of the left */
+  uint8_t splits[MOST_ORDERED][MOST_ORDERED]; /* by first and last factor: the last of the left */
 } chain;
 
 /* Has _torch.py tell, which the first tensor brings, what PyTorch's functions are. Returns 1; 0
@@ -117,10 +118,10 @@ static bool read_shape(chain *c, int i, const dl_tensor *tensor) {
   const bool is_row = i == 0 && c->is_row, is_column = i == c->n - 1 && c->is_column;
   if (tensor->ndim < (is_row || is_column ? 1 : 2)) return false;
   if (tensor->ndim > 2) {
-    if (c->n > MOST_STACKS) return false;
+    if (c->n > MOST_ORDERED) return false;
     c->has_stacks = true;
   }
-  if (i < MOST_STACKS) c->counts[i] = 1;
+  if (i < MOST_ORDERED) c->counts[i] = 1;
   for (int d = 0; d + 2 < tensor->ndim; d++) c->counts[i] *= (double)tensor->shape[d];
   const int64_t rows = is_row ? 1 : tensor->shape[is_column ? 0 : tensor->ndim - 2];
   if (i == 0) c->dims[0] = rows;
@@ -183,7 +184,7 @@ static double price_of(const chain *c, double count, int first, int split, int l
  * it is told which factors want them: wanted[i] is how many of the first i do. Returns whether
  * there was a choice. */
 static bool find_order(chain *c, const int *wanted) {
-  price least[MOST_STACKS][MOST_STACKS];
+  price least[MOST_ORDERED][MOST_ORDERED];
   bool had_choice = false;
   for (int last = 0; last < c->n; last++) {
     double count = c->has_stacks ? c->counts[last] : 1;
@@ -219,7 +220,7 @@ static int choose_order(chain *c) {
   if (c->n == 2 || !find_order(c, NULL)) return 1;
   const int last_wants = mmcp_requires_grad(c->items[c->n - 1]);
   if (last_wants < 0 || (last_wants > 0 && c->first_wanted == 0)) return last_wants < 0 ? -1 : 1;
-  int wanted[MOST_STACKS + 1] = {0};
+  int wanted[MOST_ORDERED + 1] = {0};
   for (int i = c->first_wanted; i < c->n; i++) {
     const int wants = i == c->first_wanted ? 1 : mmcp_requires_grad(c->items[i]);
     if (wants < 0) return -1;
@@ -339,7 +340,7 @@ static bool are_short(const chain *c, int first, int last) {
 static int multiply_halves(chain *c, PyObject *sequence, PyObject **out) {
   const double largest = (double)largest_dim(c);
   /* Where nothing is recorded, calls from within multi_dot take less than ours of mm. */
-  const bool is_ordered = c->n <= MOST_STACKS,
+  const bool is_ordered = c->n <= MOST_ORDERED,
              are_all_short = !c->has_stacks && is_short(c, largest * largest * largest, 1),
              by_multi_dot = !c->has_stacks && c->n > (c->is_recorded ? MOST_BY_MM : 2);
   if (are_all_short && by_multi_dot) return call_multi_dot(sequence, out);
@@ -461,7 +462,7 @@ static int multiply_chain(chain *c, PyObject *sequence, PyObject **out) {
   if (c->dtype > MMC_C128 && !c->is_on_gpu) return multiply_halves(c, sequence, out);
   if (is_for_multi_dot(c)) return call_multi_dot(sequence, out);
   if (is_for_us(c) && (c->is_on_gpu || !c->has_stacks) && are_alike(c)) return call_by_us(c, out);
-  if (c->n > MOST_STACKS) return 0;
+  if (c->n > MOST_ORDERED) return 0;
   if (c->n > MOST_BY_MM && !c->has_stacks && !c->is_on_gpu) return call_multi_dot(sequence, out);
   return multiply_in_order(c, out);
 }
@@ -489,7 +490,7 @@ static bool are_tensors_of(const mmcp_call *c, PyObject *const *items) {
 static bool is_for_torch(const mmcp_call *c, PyObject *const *items, const mmc_plan *plan) {
   const double least = least_for_torch(c->dtype);
   const int64_t count = plan != NULL ? mmc_plan_step_count(plan) : 0;
-  if (types == NULL || least == 0 || count == 0 || c->n > MOST_STACKS) return false;
+  if (types == NULL || least == 0 || count == 0 || c->n > MOST_ORDERED) return false;
   if (c->device != MMCP_HOST || c->is_chain || c->together != 1 || c->exponents != NULL ||
       c->semiring != MMC_PLUS_TIMES)
     return false;
@@ -517,7 +518,7 @@ static bool is_for_torch(const mmcp_call *c, PyObject *const *items, const mmc_p
 int mmcp_torch_execute(const mmcp_call *c, PyObject *const *items, const mmc_plan *plan,
                        PyObject **out) {
   if (!is_for_torch(c, items, plan)) return 0;
-  PyObject *results[MOST_STACKS];
+  PyObject *results[MOST_ORDERED];
   const int64_t count = mmc_plan_step_count(plan);
   int64_t made = 0;
   for (; made < count; made++) {
@@ -549,7 +550,7 @@ double mmcp_torch_most_by_us(const mmcp_call *c) {
 bool mmcp_torch_can(const mmcp_call *c, PyObject *const *items) {
   const bool has_vectors = !c->row || !c->column;
   return types != NULL && c->device != MMCP_HOST && !c->is_chain && c->views[0].exchange != NULL &&
-         c->n >= 2 && c->n <= MOST_STACKS && c->dtype <= MMC_BF16 &&
+         c->n >= 2 && c->n <= MOST_NEW_ON_GPU && c->dtype <= MMC_BF16 &&
          !(has_vectors && c->stack_ndim > 0) && are_tensors_of(c, items);
 }
 
@@ -589,25 +590,98 @@ int mmcp_torch_execute_new(const mmcp_call *call, PyObject *const *items, PyObje
   return *out != NULL ? 1 : -1;
 }
 
-int mmcp_torch_multiply(PyObject *sequence, bool anywhere, PyObject **out) {
+/* ---- what wants gradients by a plan -----------------------------------------------------------
+ */
+
+/* Says whether a plan is for nothing but such chains as this one. */
+static bool is_planned(const chain *c, const mmcp_plan *plan) {
+  const mmc_chain *planned = plan->chain;
+  const double batch = (double)mmc_chain_batch(planned);
+  if (!mmcp_plan_is_usual(plan) || mmc_chain_semiring(planned) != MMC_PLUS_TIMES ||
+      mmc_chain_length(planned) != c->n || mmc_chain_dtype(planned) != c->dtype ||
+      memcmp(mmc_chain_dims(planned), c->dims, (size_t)(c->n + 1) * sizeof *c->dims) != 0)
+    return false;
+  if (batch == 1) return true;
+  for (int i = 0; i < c->n && c->has_stacks; i++)
+    if (c->counts[i] != 1 && c->counts[i] != batch) return false;
+  return c->has_stacks;
+}
+
+/* Reads the order of a plan. Returns 0 where some of its products stand for several. */
+static int read_order(chain *c, mmcp_plan *plan) {
+  if (mmcp_plan_ensure(plan) < 0) return -1;
+  if (mmc_plan_step_count(plan->plan) != c->n - 1) return 0;
+  for (int64_t s = 0; s < c->n - 1; s++) {
+    mmc_step step, left = {0};
+    if (mmc_plan_step(plan->plan, s, &step) != MMC_OK ||
+        (step.left >= c->n && mmc_plan_step(plan->plan, step.left - c->n, &left) != MMC_OK))
+      return 0;
+    c->splits[step.first][step.last] = (uint8_t)(step.first + left.last - left.first);
+  }
+  return 1;
+}
+
+static int multiply_by(chain *c, mmcp_plan *plan, PyObject **out) {
+  const int cast = mmcp_is_autocast(); /* a plan says what dtype its products have */
+  int done = cast != 0 ? -(cast < 0) : is_theirs(c);
+  if (done == 1) done = read_dims(c);
+  if (done != 1 || c->dtype > MMC_BF16 || !is_planned(c, plan)) return done < 0 ? -1 : 0;
+  const bool is_half = c->dtype > MMC_C128,
+             are_matrices = !c->has_stacks && !c->is_row && !c->is_column,
+             has_own_order = plan->order != Py_None ||
+                             PyUnicode_CompareWithASCIIString(plan->solver, "auto") != 0;
+  if (!is_half && are_matrices && !has_own_order && is_for_us(c)) return call_by_us(c, out);
+  if (c->n > MOST_ORDERED) return 0;
+  done = read_order(c, plan);
+  if (done != 1 || (is_half && !are_short(c, 0, c->n - 1))) return done < 0 ? -1 : 0;
+  *out = multiply(c, 0, c->n - 1);
+  return *out != NULL ? 1 : no_result();
+}
+
+/* ---- entrances --------------------------------------------------------------------------------
+ */
+
+/* Begins a chain of the tensors of a sequence, for which items has room. Returns 1; 0 where they
+ * are no tensors; -1 with an exception set. */
+static int open_chain(chain *c, PyObject **items, PyObject *sequence) {
   PyObject *const *given = PySequence_Fast_ITEMS(sequence);
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(sequence);
-  PyObject *items[MOST_FACTORS];
   if (n < 2 || n > MOST_FACTORS) return 0;
   const int learned = learn_from(given[0]);
   if (learned != 1) return learned;
   for (Py_ssize_t i = 0; i < n; i++)
     if (!is_tensor(given[i])) return 0;
   for (Py_ssize_t i = 0; i < n; i++) items[i] = Py_NewRef(given[i]); /* a list may change */
+  c->items = items;
+  c->n = (int)n;
+  c->first_wanted = 0;
+  c->is_recorded = false;
+  c->is_cast = mmcp_autocast(&c->lower);
+  c->is_row = c->is_column = c->is_on_gpu = c->has_stacks = c->anywhere = false;
+  return 1;
+}
+
+static void close_chain(const chain *c) {
+  for (int i = 0; i < c->n; i++) Py_DECREF(c->items[i]);
+}
+
+int mmcp_torch_multiply(PyObject *sequence, bool anywhere, PyObject **out) {
+  PyObject *items[MOST_FACTORS];
   chain c;
-  c.items = items;
-  c.n = (int)n;
-  c.first_wanted = 0;
-  c.is_recorded = false;
-  c.is_cast = mmcp_autocast(&c.lower);
-  c.is_row = c.is_column = c.is_on_gpu = c.has_stacks = false;
+  int done = open_chain(&c, items, sequence);
+  if (done != 1) return done;
   c.anywhere = anywhere;
-  const int done = multiply_chain(&c, sequence, out);
-  for (Py_ssize_t i = 0; i < n; i++) Py_DECREF(items[i]);
+  done = multiply_chain(&c, sequence, out);
+  close_chain(&c);
+  return done;
+}
+
+int mmcp_torch_multiply_by(mmcp_plan *plan, PyObject *sequence, PyObject **out) {
+  PyObject *items[MOST_FACTORS];
+  chain c;
+  int done = open_chain(&c, items, sequence);
+  if (done != 1) return done;
+  done = multiply_by(&c, plan, out);
+  close_chain(&c);
   return done;
 }

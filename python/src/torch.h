@@ -6,6 +6,7 @@
 #include "state.h"
 
 struct mmcp_call;
+struct mmcp_plan;
 
 /* set_torch(types, mm, mv, dot, matmul, multi_dot, is_grad_enabled, by_us, precision, has_bf16):
  * who multiplies what. types is a tuple of the exact types of tensors; by_us(matrices, dims)
@@ -19,6 +20,10 @@ PyObject *mmcp_set_torch(PyObject *module, PyObject *args);
  * one dtype that fit together, on the CPU or, where anywhere says so, on a GPU, one of which wants
  * gradients, or on the CPU two very small or large ones; -1 with an exception set. */
 int mmcp_torch_multiply(PyObject *sequence, bool anywhere, PyObject **out);
+
+/* Does so in the order of a plan, for factors on the CPU that want gradients. Returns 0 also where
+ * the plan is for others, or asks for more than PyTorch's products do. */
+int mmcp_torch_multiply_by(struct mmcp_plan *plan, PyObject *sequence, PyObject **out);
 
 /* Multiplies a call's factors, tensors on the CPU that want no gradients, in the order of a plan
  * for them, where PyTorch's products take less time than ours. Returns as mmcp_torch_multiply(). */

@@ -49,6 +49,18 @@ def test_plan(rng):
     assert_close(np.asarray(p.execute(arrays)), [np.asarray(a) for a in arrays], eps=1e-6)
 
 
+def test_plan_under_jit(rng):
+    arrays = [jnp.asarray(x) for x in random_chain(rng, [4, 3, 5, 2], "float32")]
+    execute = jax.jit(mmchain.plan("f32:4x3x5x2").execute)
+    assert_close(np.asarray(execute(arrays)), [np.asarray(a) for a in arrays], eps=1e-6)
+    assert execute([array.astype("bfloat16") for array in arrays]).dtype == jnp.float32
+    for others in (arrays[:2], [arrays[0][:3], *arrays[1:]]):
+        with pytest.raises(ValueError, match="expected the shapes of f32:4x3x5x2, got"):
+            execute(others)
+    with pytest.raises(TypeError, match="expected those planned for, f32:4x3x5x2, got complex64"):
+        execute([array.astype("complex64") for array in arrays])
+
+
 def test_transformations(rng):
     arrays = [jnp.asarray(x) for x in random_chain(rng, [4, 3, 5, 2])]
     plain = mmchain.multi_dot(arrays)

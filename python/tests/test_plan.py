@@ -166,6 +166,36 @@ def test_execute(rng):
         p.execute([])
 
 
+def test_what_their_own_library_multiplies_is_what_was_planned(rng):
+    """A subclass is NumPy's to multiply, in the order of the plan, which must be for it all the same."""
+
+    class Own(np.ndarray):
+        pass
+
+    arrays = [array.view(Own) for array in random_chain(rng, [4, 3, 5, 2])]
+    p = mmchain.plan("f64:4x3x5x2")
+    assert type(p.execute(arrays)) is Own
+    assert_close(np.asarray(p.execute(arrays)), arrays)
+    rows = mmchain.plan("f64:12x3x5x2")
+    assert rows.execute([np.stack([arrays[0]] * 3).view(Own), *arrays[1:]]).shape == (3, 4, 2)
+    for others in (arrays[:2], [*arrays, arrays[2].T], [arrays[0][:3], *arrays[1:]]):
+        with pytest.raises(ValueError, match="expected the shapes of f64:4x3x5x2, got"):
+            p.execute(others)
+    with pytest.raises(ValueError, match="expected the shapes of f64:4x3x5x2@7, got 4x3x5x2"):
+        mmchain.plan("f64:4x3x5x2@7").execute(arrays)
+    squares = [array.view(Own) for array in random_chain(rng, [4] * 5)]
+    for chain in (squares, squares[:1] * 4):
+        assert_close(np.asarray(mmchain.plan("f64:4x4^4").execute(chain)), chain)
+    for chain, match in (
+        ("f64~max-plus:4x4x4", "expected those that mmchain multiplies with a plan for f64~max-plus"),
+        ("f64:4x4x4:lower.inv,N", "expected factors with structure, as in f64:4x4x4:lower.inv,N"),
+    ):
+        with pytest.raises(TypeError, match=match):
+            mmchain.plan(chain).execute(squares[:2])
+    with pytest.raises(TypeError, match="expected those that mmchain multiplies with a plan for i64%7"):
+        mmchain.plan("i64%7:4x4x4").execute([np.ones((4, 4), int).view(Own)] * 2)
+
+
 def test_dims_and_orders(rng):
     for n in (1, 2, 5, 40):
         dims = random_dims(rng, n)

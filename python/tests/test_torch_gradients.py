@@ -240,6 +240,32 @@ def test_gradients_of_small_halves_are_torchs(counted, dtype, shape, count):
         assert torch.linalg.norm(one - other.grad) <= 0.05 * count * torch.linalg.norm(other.grad)
 
 
+@needs_exchange
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("order", ["((A1 A2) A3)", "(A1 (A2 A3))"])
+def test_what_wants_gradients_by_a_plan_goes_straight_to_torch(counted, dtype, order):
+    chain = [torch.randn(shape).to(dtype).requires_grad_() for shape in [(4, 5), (5, 6), (6,)]]
+    plan = mmchain.plan("f16:4x5x6x1" if dtype is torch.float16 else "f32:4x5x6x1", order=order)
+    counted.clear()
+    product = plan.execute(chain)
+    assert [right.ndim for _, right in counted] == ([2, 1] if order[1] == "(" else [1, 1])
+    torch.testing.assert_close(product, reduce(torch.matmul, chain), rtol=1e-2, atol=1e-2)
+    counted.clear()
+    stack = torch.stack([chain[0].detach()] * 3).requires_grad_()
+    assert plan.execute([stack, chain[1], chain[2][:, None]]).shape == (3, 4, 1)
+    assert len(counted) == 2
+
+
+def test_a_plan_is_for_what_wants_gradients():
+    chain = [torch.ones(shape, requires_grad=True) for shape in [(2, 3), (3, 4), (4, 2)]]
+    for dims, others in (("2x3x4", chain), ("2x3x4x5", chain), ("2x3x4x2@7", chain), ("3x4x2", chain[:2])):
+        with pytest.raises(ValueError, match=f"expected the shapes of f32:{dims}, got 2x3x4"):
+            mmchain.plan(f"f32:{dims}").execute(others)
+    squares = [torch.randn(4, 4, requires_grad=True) for _ in range(4)]
+    for factors in (squares, squares[:1] * 4):
+        check(mmchain.plan("f32:4x4^4").execute(factors), factors)
+
+
 # ---- many small matrices: one function -----------------------------------------------------------
 
 
