@@ -529,18 +529,19 @@ def _plan(text: str, objective: str, device: Optional[str], precision: str = "na
     return Plan(text, objective, device, precision, "auto", None, None, False, None)
 
 
-def _has_twins(arrays: Sequence[Any]) -> bool:
-    """Whether one array is the transposed one of its neighbour. Beside a vector that is of no use: each meets the
-    vector, or what became of it, and all of it is less than their product would be."""
-    if len(arrays) < 2 or getattr(arrays[0], "ndim", 2) == 1 or getattr(arrays[-1], "ndim", 2) == 1:
+def _are_twins(left: Any, right: Any) -> bool:
+    """Whether one array is the transposed one of the other."""
+    if type(left) is not np.ndarray or type(right) is not np.ndarray or not left.ndim == right.ndim == 2:
         return False
-    for left, right in zip(arrays, arrays[1:]):
-        if type(left) is np.ndarray and type(right) is np.ndarray and left.ndim == right.ndim == 2:
-            if left.dtype != right.dtype or left.dtype.char not in "fd":
-                continue
-            if np.may_share_memory(left, right) and _key(left) == _key(right.T):
-                return True
-    return False
+    if left.dtype != right.dtype or left.dtype.char not in "fd":
+        return False
+    return np.may_share_memory(left, right) and _key(left) == _key(right.T)
+
+
+def _has_twins(arrays: Sequence[Any]) -> bool:
+    """Whether neighbours are twins in a chain of matrices alone. Beside a vector that is of no use: each meets the
+    vector, or what became of it, and all of it is less than their product would be."""
+    return any(map(_are_twins, arrays, arrays[1:])) and all(np.ndim(array) == 2 for array in arrays)
 
 
 # Plans by what they depend on, of chains whose arrays are executed as they lie, or transposed.

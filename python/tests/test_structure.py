@@ -283,6 +283,13 @@ def test_vectors_beside_twins(n):
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9 * np.abs(wanted).max())
 
 
+@pytest.mark.parametrize("convert", [lambda a: a.astype(">f8"), np.ndarray.tolist], ids=["swapped", "list"])
+def test_stacks_beside_twins(convert):
+    """What C does not read goes to Python, which looks for twins too."""
+    x, stack = rng.standard_normal((5, 7)), rng.standard_normal((3, 5, 4))
+    np.testing.assert_allclose(mmchain.multi_dot([x, x.T, convert(stack)]), x @ x.T @ stack)
+
+
 def test_plans_take_factors():
     rng = np.random.default_rng(32)
     lower = np.tril(rng.standard_normal((9, 9))) + 9 * np.eye(9)
