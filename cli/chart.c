@@ -46,7 +46,7 @@ void cli_chart_style(cli_stream *out) {
             ".mmchain-chart .roof{stroke:#16191d;stroke-width:2;fill:none}"
             ".mmchain-chart .spread{stroke:#16191d;stroke-width:1.5;fill:none}"
             ".mmchain-chart .faint{fill-opacity:.35;stroke-dasharray:4 2}"
-            ".mmchain-chart .second{fill-opacity:.5}"
+            ".mmchain-chart .second{fill-opacity:.5}.mmchain-chart .second.faint{fill-opacity:.2}"
             ".mmchain-chart .line{fill:none;stroke-width:2;stroke-linejoin:round}"
             ".mmchain-chart .dashed{stroke-dasharray:6 4}"
             ".mmchain-chart .error{fill:none;stroke-width:1}"
@@ -145,8 +145,8 @@ static void put_bar(cli_stream *out, const cli_bars *c, const bar_layout *l, con
               bar->hue % HUES, faint, l->from, y, fmax(first, 1), BAR);
   if (second > 0)
     cli_print(out,
-              "<rect class=\"hue%d second\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n",
-              bar->hue % HUES, l->from + first, y, second, BAR);
+              "<rect class=\"hue%d second%s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n",
+              bar->hue % HUES, faint, l->from + first, y, second, BAR);
   double end = first + second;
   if (isfinite(bar->low) && isfinite(bar->high)) {
     double low = l->from + scale * bar->low, high = l->from + scale * bar->high;

@@ -128,6 +128,8 @@ holds experiment_report_into elsewhere
 
 holds experiment_pictures python3 "$here/check_experiment.py" --pictures experiment_metered \
   figure-18 figure-19 figure-20 figure-21
+# Bars of what was not measured itself are faint.
+holds experiment_pictures_faint grep -q 'second faint' experiment_plain/figure-18.svg
 holds experiment_pictures_plain python3 "$here/check_experiment.py" --pictures experiment_plain figures-2-3 figure-18 figure-19
 # Another instrument's log and the counters of another program are shown where they lie beside the lines.
 power_log() { # power_log FORMAT [PROGRAM]: 204 W, in lines of that format, through a program
