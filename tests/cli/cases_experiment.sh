@@ -128,8 +128,6 @@ holds experiment_report_into elsewhere
 
 holds experiment_pictures python3 "$here/check_experiment.py" --pictures experiment_metered \
   figure-18 figure-19 figure-20 figure-21
-# Bars of what was not measured itself are faint.
-holds experiment_pictures_faint grep -q 'second faint' experiment_plain/figure-18.svg
 holds experiment_pictures_plain python3 "$here/check_experiment.py" --pictures experiment_plain figures-2-3 figure-18 figure-19
 # Another instrument's log and the counters of another program are shown where they lie beside the lines.
 power_log() { # power_log FORMAT [PROGRAM]: 204 W, in lines of that format, through a program
@@ -260,6 +258,10 @@ fusion() { chains 8000x10000 20000x18000 0.1 1 && chain worst-6 20000x18000 OP_D
 holds verdict_fusion judge fusion tee-acm2 fusion-tree holds < <(fusion 9)
 holds verdict_fusion_fails judge fusion_fails tee-acm2 fusion-tree fails < <(fusion 11)
 holds verdict_fusion_open judge fusion_open tee-acm2 fusion-tree 'not measured' < <(chains 8000x10000 20000x18000 1 1)
+# What was not measured itself is told and drawn as such.
+copied() { chains 8000x10000 20000x18000 0.1 1 && chain worst-6 20000x18000 OP_DM_Fuse plain 10 1 '0.1, "measured_as": "OP_Count"'; }
+holds verdict_fusion_copied judge fusion_copied tee-acm2 fusion-tree 'not measured' < <(copied)
+holds verdict_fusion_faint grep -q 'second faint' judged_fusion_copied/figure-18.svg
 holds verdict_creation judge creation tee-acm2 creation holds < <(chains 8000x10000 20000x18000 0.1 1)
 holds verdict_creation_fails judge creation_fails tee-acm2 creation fails < <(chains 8000x10000 20000x18000 0.1 3)
 holds verdict_half judge half tee-acm2 cublas-on-chains beaten < <(chains 8000x10000 20000x18000 0.1 1)
