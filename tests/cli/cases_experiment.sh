@@ -241,7 +241,7 @@ holds verdict_profile_late judge profile_late nishida-2011 figure-7 fails \
 # The chains' sizes are told, and what small ones cannot tell is left open.
 chain() { # chain NAME CHAIN ORDER FAMILY SECONDS CREATION PLANNING
   echo "{\"part\": \"chains\", \"name\": \"$1\", \"chain\": \"f32:$2\", \"order\": \"$3\", \"family\": \"$4\", \"measured\": true," \
-    "\"plan_s\": $7, \"seconds\": $5, \"seconds_samples\": [$5, $5], \"create_samples\": [$6, $6], \"workspace_bytes\": $6000}"
+    "\"plan_s\": $7, \"create_s\": $6, \"seconds\": $5, \"seconds_samples\": [$5, $5], \"create_samples\": [$6, $6], \"workspace_bytes\": $6000}"
 }
 chains() { # chains BEST WORST PLANNING TREE-CREATION
   echo "$about"
