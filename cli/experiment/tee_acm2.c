@@ -56,6 +56,10 @@ static const struct {
     {"right 64-16", OP_COUNT, {64, 16, 64, 1 << 20}},
 };
 
+/* The chain of the poster's table of fusion decisions, with the last size that its numbers need. */
+static const int64_t decided_dims[] = {936, 1008, 552, 368, 1016, 616, 616};
+enum { DECIDED = sizeof decided_dims / sizeof decided_dims[0] };
+
 /* Adds a trial of this order; NULL when memory is short. */
 static cli_trial *add_trial(cli_trials *x, const char *part, int order, const char *family,
                             const int64_t *dims, int count) {
@@ -128,6 +132,27 @@ static bool add_fused(cli_trials *x, const cli_experiment_options *options, int6
   return true;
 }
 
+/* Adds the chain of the table, product by product and with the pairs that its prices fuse. */
+static bool add_decided(cli_trials *x, const cli_experiment_options *options, int64_t shrink) {
+  static const char *const fuses[] = {"poster", "exact"};
+  int64_t dims[DECIDED];
+  for (int d = 0; d < DECIDED; d++) dims[d] = decided_dims[d] / shrink;
+  for (int f = 0; f < 2; f++)
+    for (int fused = 0; fused < 2; fused++) {
+      const char *family = fused ? "fused" : "plain";
+      if (!cli_experiment_wants(options->kernel, family)) continue;
+      cli_trial *t = add_trial(x, "fused", OP_COUNT, family, dims, DECIDED);
+      if (t == NULL) return false;
+      if (fused) {
+        t->kernel = NULL;
+        t->objective = "traffic";
+        t->fuse = fuses[f];
+      }
+      snprintf(t->name, sizeof t->name, "table %s", fuses[f]);
+    }
+  return true;
+}
+
 /* Adds the chains. In OP_DM_Fuse the device may run pairs as one call where it has its own
  * choice. */
 static bool add_chains(cli_trials *x, const cli_experiment_options *options, int64_t shrink) {
@@ -168,16 +193,14 @@ static bool list_trials(cli_trials *x, const cli_experiment_options *o) {
   if (cli_experiment_wants(o->part, "single")) done = add_single(x, o, sizes, count);
   if (done && cli_experiment_wants(o->part, "tiles")) done = add_tiles(x, o, sizes[count / 2]);
   if (done && cli_experiment_wants(o->part, "fused"))
-    done = add_fused(x, o, choices[x->lab->is_gpu][o->quick].pair_shrink);
+    done = add_fused(x, o, choices[x->lab->is_gpu][o->quick].pair_shrink) &&
+           add_decided(x, o, o->quick && !x->lab->is_gpu ? 16 : 1);
   if (done && cli_experiment_wants(o->part, "chains"))
     done = add_chains(x, o, choices[x->lab->is_gpu][o->quick].shrink);
   return done;
 }
 
 /* ---- the poster's model ---------------------------------------------------------------------- */
-
-/* The poster's example of fusion decisions, with the last size that its numbers need. */
-static const char decided_chain[] = "f32:936x1008x552x368x1016x616x616";
 
 /* Writes a line for each product of the order: the words of its choices. */
 static int tell_decisions(cli_laboratory *x, const char *fuse) {
@@ -190,7 +213,8 @@ static int tell_decisions(cli_laboratory *x, const char *fuse) {
   options.objective = "traffic";
   options.fuse = fuse;
   options.device = x->device;
-  mmc_status status = mmc_chain_parse(x->call->context, decided_chain, &chain);
+  mmc_status status =
+      mmc_chain_create(x->call->context, MMC_F32, DECIDED - 1, decided_dims, NULL, &chain);
   if (status != MMC_OK) return cli_fail_status(x->call, status, "");
   status = mmc_plan_create(x->call->context, chain, &options, &plan);
   mmc_chain_destroy(chain);

@@ -436,23 +436,24 @@ static bool draw_17(cli_stream *out, const cli_records *all, int width, bool alo
 static void tell_fused(cli_stream *out, const cli_records *all) {
   cli_page_words(out,
                  "The poster does not print the sizes of its fused products. These are two "
-                 "products around a narrow intermediate, 2^20 rows long on a GPU.");
+                 "products around a narrow intermediate, 2^20 rows long on a GPU, and the chain of "
+                 "the poster's table with the pairs that its prices, or exact ones, fuse.");
   cli_tee_tell_reasons(out, all, "fused", "");
 }
 static void answer_16(const cli_records *all, cli_answer *a) {
   cli_spread found = cli_tee_ratios(all, "fused", "", NULL, "fused", "watts_samples");
   if (cli_tee_cannot(all, a, found, true)) return;
   cli_answer_set(a, found.median < 1 ? CLI_HOLDS : CLI_FAILS,
-                 "the fused kernel takes %.3f of the power (%d of the pairs run fused)",
-                 found.median, found.count);
+                 "the fused kernel takes %.3f of the power (%d trials run fused)", found.median,
+                 found.count);
 }
 static void answer_17(const cli_records *all, cli_answer *a) {
   cli_spread found = cli_tee_ratios(all, "fused", "", NULL, "fused", "joules_samples"),
              seconds = cli_tee_ratios(all, "fused", "", NULL, "fused", "seconds_samples");
   if (cli_tee_cannot(all, a, found, true)) return;
   cli_answer_set(a, found.median < 1 ? CLI_BEATEN : CLI_HOLDS,
-                 "the fused kernel takes %.3f of the joules in %.3f of the time (%d of the pairs "
-                 "run fused), without atomics",
+                 "the fused kernel takes %.3f of the joules in %.3f of the time (%d trials run "
+                 "fused), without atomics",
                  found.median, seconds.median, found.count);
 }
 

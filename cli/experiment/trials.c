@@ -120,6 +120,7 @@ static mmc_status plan_trial(const cli_trials *x, cli_trial *t, const mmc_chain 
   options.kernel = t->kernel;
   options.solver = t->solver;
   options.objective = t->objective;
+  options.fuse = t->fuse;
   for (int p = 0; p < PLANNINGS; p++) {
     mmc_plan_destroy(t->plan);
     t->plan = NULL;
@@ -245,9 +246,21 @@ static int measure_run(cli_trials *x, cli_trial *t, mmc_run *run, int64_t n, dou
   return CLI_DONE;
 }
 
+/* Says whether the plan has steps that run as one call. */
+static bool has_groups(const mmc_plan *plan) {
+  cli_buffer text = groups_of(plan);
+  bool has = text.size > 0 && memchr(text.bytes, '{', text.size) != NULL;
+  cli_buffer_free(&text);
+  return has;
+}
+
 static int plan_one(cli_trials *x, cli_trial *t, const mmc_chain *chain) {
   mmc_status status = plan_trial(x, t, chain);
   if (status != MMC_OK) return cannot(x, t, status);
+  if (t->fuse != NULL && !has_groups(t->plan)) {
+    snprintf(t->reason, sizeof t->reason, "the device runs none of its products as one call");
+    return CLI_DONE;
+  }
   read_plan(x, t);
   status = make_operands(x, chain, t->chain);
   if (status != MMC_OK) return cannot(x, t, status);

@@ -25,7 +25,8 @@ typedef struct cli_trial {
   char family[40];            /* "plain", "tee", "faithful", "fused", or the name of a kernel */
   const char *solver;         /* solver of the plan; NULL means the planner's choice */
   const char *objective;      /* objective of the plan; NULL means multiplications */
-  const char *kernel;         /* the kernel to ask for; NULL means the plan's own choice */
+  const char *fuse;   /* how "traffic" prices fusion; then some steps must run as one call */
+  const char *kernel; /* the kernel to ask for; NULL means the plan's own choice */
   const char *precision;
   bool tells_kernel; /* whether the experiment shows the kernel's registers and on-chip memory */
   bool may_copy;     /* whether an earlier trial of the same plan is enough */

@@ -75,7 +75,8 @@ def check_trial(line, watts):
         assert line["seconds"] is None and line["joules"] is None, line
         assert line["seconds_samples"] == line["create_samples"] == [], line
         return
-    assert line["family"] in ("plain", "loops") and line["kernel"] == "loops", line
+    table = line["name"].startswith("table ")
+    assert line["family"] in ("plain", "loops", *["fused"] * table) and line["kernel"] == "loops", line
     assert line["reason"] is None, line
     assert len(line["seconds_samples"]) == len(line["create_samples"]) == len(line["until_s"]) == REPEATS, line
     assert min(line["seconds_samples"] + line["create_samples"]) > 0 and line["plan_s"] > 0, line
@@ -153,9 +154,13 @@ def check_results(directory, suite, watts):
     check_chains(parts["chains"], suite)
     if watts == "none":
         assert {part: len(parts[part]) for part in TRIALS} == {
-            "single": 6, "tiles": 2, "fused": 8, "chains": 30}
+            "single": 6, "tiles": 2, "fused": 12, "chains": 30}
         assert [line["name"] for line in parts["single"]] == 3 * ["n=64"] + 3 * ["n=128"]
         check_model(parts)
+        # The chain of the table, as its fusions say: on ref in calls of several steps.
+        table = [line for line in parts["fused"] if line["name"].startswith("table ") and line["family"] == "fused"]
+        assert [dims_of(line) for line in table] == 2 * [[dim // 16 for dim in (936, 1008, 552, 368, 1016, 616, 616)]]
+        assert all(line["measured"] and line["fused_pairs"] > 0 for line in table), table
 
 
 def check_nishida(lines):
