@@ -231,6 +231,27 @@ settings() { # settings N THREADS...: seconds rise with the threads
 }
 holds verdict_settings judge settings nishida-2011 table-i-a holds \
   <<<"$about"$'\n'"$(settings 4096 32 64 128 256)"$'\n'"$(settings 16384 64)"
+every() { # every THREAD BLOCK BLOCKS: all settings at n = 4096, of so many seconds
+  local kernel blocks
+  for kernel in "thread $1 0" "block $2 0" "blocks $3 2" "blocks $3 4" "blocks $3 8" "blocks $3 16"; do
+    read -r kernel seconds blocks <<<"$kernel"
+    settings 4096 32 64 128 256 | sed "s/thread\"/$kernel\"/; s/\[.*\]/[$seconds]/; s/}/, \"blocks_per_entry\": $blocks}/"
+  done
+}
+holds verdict_table_1 judge table_1 nishida-2011 table-i holds <<<"$about"$'\n'"$(every 1 2 3)"
+holds verdict_table_1_fails judge table_1_fails nishida-2011 table-i fails <<<"$about"$'\n'"$(every 2 1 3)"
+holds verdict_table_1_open judge table_1_open nishida-2011 table-i 'not measured' <<<"$about"$'\n'"$(every 2 1 3 | head -n -1)"
+solved() { # solved N WAY SECONDS ...
+  local n=$1
+  while [ $# -gt 1 ]; do
+    echo "{\"part\": \"solved\", \"on\": \"cuda\", \"measured\": true, \"n\": $n, \"way\": \"$2\", \"seconds_samples\": [$3]}"
+    shift 2
+  done
+}
+holds verdict_combination judge combination nishida-2011 combination holds \
+  <<<"$about"$'\n'"$(solved 1024 thread 3 block 2 blocks 4 paper 1.98)"$'\n'"$(solved 4096 block 1 paper 2)"
+holds verdict_combination_fails judge combination_fails nishida-2011 combination fails \
+  <<<"$about"$'\n'"$(solved 1024 thread 3 block 2 blocks 4 paper 2.1)"
 holds verdict_settings_seconds grep -q '>1112 s<' judged_settings/index.html
 holds verdict_settings_open judge settings_open nishida-2011 table-i-a 'not measured' <<<"$about"$'\n'"$(settings 4096 32 64)"
 # Every kernel's slowest diagonal is in the middle.
