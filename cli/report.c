@@ -785,12 +785,9 @@ static void clear(report *r) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* Says whether the arguments are the directory of an experiment, alone or with -o. */
-static bool is_experiment(int argc, char **argv, const char **into) {
+static bool is_directory(const char *path) {
   struct stat found;
-  const bool named = argc == 4 && (strcmp(argv[2], "-o") == 0 || strcmp(argv[2], "--output") == 0);
-  *into = named ? argv[3] : NULL;
-  return (argc == 2 || named) && stat(argv[1], &found) == 0 && S_ISDIR(found.st_mode);
+  return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
 static int check_report(cli_call *call, const report *r, const char *path) {
@@ -808,8 +805,9 @@ static int run(cli_call *call, int argc, char **argv) {
       .contest = {.seconds = 1, .objective = "time", .plan_options = MMC_PLAN_OPTIONS_INIT}};
   cli_planning planning = {.options = &r.plan_options};
   const char *path = NULL;
-  if (is_experiment(argc, argv, &path)) return cli_experiment_redraw(call, argv[1], path);
+  int count = 0; /* of options, but for -o */
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
+    count += code != CLI_OPTION_OUT;
     switch (code) {
       case CLI_OPTION_OUT:
         path = optarg;
@@ -838,6 +836,12 @@ static int run(cli_call *call, int argc, char **argv) {
       default:
         if (!cli_planning_option(call, code, &planning)) return CLI_BAD;
     }
+  }
+  if (optind + 1 == argc && is_directory(argv[optind])) {
+    if (count == 0) return cli_experiment_redraw(call, argv[optind], path);
+    return cli_fail(call, CLI_BAD,
+                    "%s: expected no options but -o with the directory of an experiment",
+                    argv[optind]);
   }
   if (path == NULL)
     return cli_fail(call, CLI_BAD, "-o: expected where the page goes, as in -o report.html");

@@ -34,6 +34,7 @@ printf '{"experiment": "tee-acm2", "part": "about", "machine": "one"}\n' >mixed/
 cp mixed/results.jsonl elsewhere
 printf '{"experiment": "us9836434", "part": "example", "machine": "one"}\n' >>mixed/results.jsonl
 printf '{"experiment": "tee-acm2", "part": "single", "machine": "another"}\n' >>elsewhere/results.jsonl
+check experiment_report_options 2 report mixed --for energy
 check experiment_report_mixed 2 report mixed
 check experiment_report_elsewhere 2 report elsewhere
 
@@ -119,7 +120,7 @@ holds experiment_again again_model
 holds experiment_again_stopped again_stopped
 # The page goes elsewhere where it is asked for there.
 elsewhere() {
-  chmod a-w experiment_plain && run report experiment_plain -o drawn || return 1
+  chmod a-w experiment_plain && run report -o drawn experiment_plain || return 1
   chmod u+w experiment_plain && rm -f drawn/results.jsonl
   diff -r experiment_plain drawn | grep -vx 'Only in experiment_plain: results.jsonl'
   [ -e drawn/index.html ]
