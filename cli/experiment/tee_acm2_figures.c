@@ -167,7 +167,7 @@ static cli_bar bar_of(const cli_records *all, const cli_tee_figure *f, const cli
     bar.value = cli_record_number(t, "plan_s") + cli_record_number(t, "create_s");
     if (isfinite(bar.low)) bar.low += bar.value, bar.high += bar.value;
   }
-  if (as[0] != '\0') snprintf(words->note, sizeof words->note, "the same plan as %s", as);
+  if (as[0] != '\0') snprintf(words->note, sizeof words->note, "plan of %s", as);
   if (!cli_record_is(t, "measured"))
     snprintf(words->note, sizeof words->note, "did not run: below");
   if (!isfinite(bar.value)) {

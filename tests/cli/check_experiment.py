@@ -239,7 +239,11 @@ class Page(html.parser.HTMLParser):
         self.close()
         assert not self.open, self.open
         for picture in re.findall(r"<svg .*?</svg>", text, re.DOTALL):
-            ElementTree.fromstring(picture)
+            picture = ElementTree.fromstring(picture)
+            for value in picture.iter("{http://www.w3.org/2000/svg}text"):
+                # Values and what stands behind them end within the picture; a character has 6 pixels at least.
+                if value.get("class") == "value":
+                    assert float(value.get("x")) + 6 * len(value.text or "") <= float(picture.get("width")), value.text
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
