@@ -18,11 +18,12 @@
 /* The sides of a block: its digits make enough multiplications, and take 8 MiB each. */
 enum { SIDE = 1024 };
 
-/* Products with fewer multiplications, or a side of so few elements, are done directly; modulo a
- * number, which is slow, those with still fewer. */
-static const double direct_mkn = 40 * 40 * 40, direct_truths_mkn = 1 << 30,
-                    direct_residues_mkn = 10 * 10 * 10;
-enum { DIRECT_SIDE = 4 };
+/* Products with fewer multiplications, or a side of so few elements, are done directly, and with
+ * still more those of so few terms, whose rows of B are added to rows of C; modulo a number, which
+ * is slow, those with still fewer. */
+static const double direct_mkn = 40 * 40 * 40, direct_thin_mkn = 1 << 20,
+                    direct_truths_mkn = 1 << 30, direct_residues_mkn = 10 * 10 * 10;
+enum { DIRECT_SIDE = 4, DIRECT_TERMS = 8 };
 
 /* How integers of both operands are split: into digits, or into words. */
 typedef struct digits {
@@ -600,6 +601,8 @@ bool mmci_integer_is_direct(const mmci_gemm *gemm) {
   if (gemm->rule.modulus != 0) return mmci_gemm_mkn(gemm) <= direct_residues_mkn;
   if (gemm->dtype == MMC_BOOL) return mmci_gemm_mkn(gemm) <= direct_truths_mkn;
   int64_t side = gemm->m < gemm->n ? gemm->m : gemm->n;
+  if (gemm->k <= DIRECT_TERMS && !gemm->b.trans && mmci_gemm_mkn(gemm) <= direct_thin_mkn)
+    return true;
   return side <= DIRECT_SIDE || mmci_gemm_mkn(gemm) <= direct_mkn;
 }
 

@@ -342,45 +342,56 @@ static bool join(const mmci_integer_join *how, int64_t index, int64_t count, voi
 /* ---- few elements -------------------------------------------------------------------------- */
 
 /* Defines products of elements of a type, unsigned so that they wrap around. Four rows of B are
- * added to a row of C at a time; columns of a transposed B are multiplied by rows of A. */
-#define PRODUCT(suffix, type, wide)                                                                \
-  static void row_##suffix(const mmci_gemm *x, const type *a, int64_t along, const type *b,        \
-                           type *restrict c) {                                                     \
-    const int64_t n = x->n, ld = x->b.ld;                                                          \
-    int64_t l = 0;                                                                                 \
-    for (; l + 4 <= x->k; l += 4) {                                                                \
-      const type *b0 = b + l * ld, *b1 = b0 + ld, *b2 = b1 + ld, *b3 = b2 + ld;                    \
-      const wide a0 = a[l * along], a1 = a[(l + 1) * along], a2 = a[(l + 2) * along],              \
-                 a3 = a[(l + 3) * along];                                                          \
-      for (int64_t j = 0; j < n; j++)                                                              \
-        c[j] = (type)(c[j] + (a0 * b0[j] + a1 * b1[j]) + (a2 * b2[j] + a3 * b3[j]));               \
-    }                                                                                              \
-    for (; l < x->k; l++) {                                                                        \
-      const wide a0 = a[l * along];                                                                \
-      for (int64_t j = 0; j < n; j++) c[j] = (type)(c[j] + a0 * b[l * ld + j]);                    \
-    }                                                                                              \
-  }                                                                                                \
-  static type dot_##suffix(int64_t k, const type *a, int64_t along, const type *b) {               \
-    wide sum = 0;                                                                                  \
-    if (along == 1)                                                                                \
-      for (int64_t l = 0; l < k; l++) sum += (wide)a[l] * b[l];                                    \
-    else                                                                                           \
-      for (int64_t l = 0; l < k; l++) sum += (wide)a[l * along] * b[l];                            \
-    return (type)sum;                                                                              \
-  }                                                                                                \
-  static void multiply_##suffix(const mmci_gemm *x, const void *a, const void *b, void *c) {       \
-    const int64_t down = x->a.trans ? 1 : x->a.ld, along = x->a.trans ? x->a.ld : 1;               \
-    for (int64_t i = 0; i < x->m; i++) {                                                           \
-      const type *row = (const type *)a + i * down;                                                \
-      type *to = (type *)c + i * x->ldc;                                                           \
-      for (int64_t j = 0; j < x->n && !x->accumulate; j++) to[j] = 0;                              \
-      if (!x->b.trans)                                                                             \
-        row_##suffix(x, row, along, b, to);                                                        \
-      else                                                                                         \
-        for (int64_t j = 0; j < x->n; j++)                                                         \
-          to[j] =                                                                                  \
-              (type)((wide)to[j] + dot_##suffix(x->k, row, along, (const type *)b + j * x->b.ld)); \
-    }                                                                                              \
+ * added to a row of C at a time, or written as the first ones: a row that is filled with zeros and
+ * read at once waits for these. Columns of a transposed B are multiplied by rows of A. */
+#define PRODUCT(suffix, type, wide)                                                             \
+  INLINE void four_##suffix(bool adds, int64_t n, const type *a, int64_t along, const type *b,  \
+                            int64_t ld, type *restrict c) {                                     \
+    const type *b0 = b, *b1 = b0 + ld, *b2 = b1 + ld, *b3 = b2 + ld;                            \
+    const wide a0 = a[0], a1 = a[along], a2 = a[2 * along], a3 = a[3 * along];                  \
+    for (int64_t j = 0; j < n; j++)                                                             \
+      c[j] = (type)((adds ? c[j] : 0) + (a0 * b0[j] + a1 * b1[j]) + (a2 * b2[j] + a3 * b3[j])); \
+  }                                                                                             \
+  INLINE void one_##suffix(bool adds, int64_t n, wide a, const type *b, type *restrict c) {     \
+    for (int64_t j = 0; j < n; j++) c[j] = (type)((adds ? c[j] : 0) + a * b[j]);                \
+  }                                                                                             \
+  static void row_##suffix(const mmci_gemm *x, const type *a, int64_t along, const type *b,     \
+                           type *restrict c) {                                                  \
+    const int64_t n = x->n, k = x->k, ld = x->b.ld;                                             \
+    int64_t l = 0;                                                                              \
+    if (!x->accumulate && k >= 4) {                                                             \
+      four_##suffix(false, n, a, along, b, ld, c);                                              \
+      l = 4;                                                                                    \
+    } else if (!x->accumulate) {                                                                \
+      one_##suffix(false, n, k > 0 ? a[0] : 0, k > 0 ? b : c, c);                               \
+      l = 1;                                                                                    \
+    }                                                                                           \
+    for (; l + 4 <= k; l += 4) four_##suffix(true, n, a + l * along, along, b + l * ld, ld, c); \
+    for (; l < k; l++) one_##suffix(true, n, a[l * along], b + l * ld, c);                      \
+  }                                                                                             \
+  static type dot_##suffix(int64_t k, const type *a, int64_t along, const type *b) {            \
+    wide sum = 0;                                                                               \
+    if (along == 1)                                                                             \
+      for (int64_t l = 0; l < k; l++) sum += (wide)a[l] * b[l];                                 \
+    else                                                                                        \
+      for (int64_t l = 0; l < k; l++) sum += (wide)a[l * along] * b[l];                         \
+    return (type)sum;                                                                           \
+  }                                                                                             \
+  static void multiply_##suffix(const mmci_gemm *x, const void *a, const void *b, void *c) {    \
+    const int64_t down = x->a.trans ? 1 : x->a.ld, along = x->a.trans ? x->a.ld : 1;            \
+    const int64_t m = x->m, n = x->n, k = x->k, ld = x->b.ld;                                   \
+    const bool adds = x->accumulate;                                                            \
+    for (int64_t i = 0; i < m; i++) {                                                           \
+      const type *row = (const type *)a + i * down;                                             \
+      type *to = (type *)c + i * x->ldc;                                                        \
+      if (!x->b.trans) {                                                                        \
+        row_##suffix(x, row, along, b, to);                                                     \
+        continue;                                                                               \
+      }                                                                                         \
+      for (int64_t j = 0; j < n; j++)                                                           \
+        to[j] = (type)((adds ? (wide)to[j] : 0) +                                               \
+                       dot_##suffix(k, row, along, (const type *)b + j * ld));                  \
+    }                                                                                           \
   }
 
 PRODUCT(u8, uint8_t, unsigned)
@@ -389,8 +400,8 @@ PRODUCT(u32, uint32_t, uint32_t)
 PRODUCT(u64, uint64_t, uint64_t)
 
 /* Products by a column of so many terms and more are those of a row by the transposed A, whose sums
- * are of vectors. */
-enum { COLUMN_TERMS = 16 };
+ * are of vectors. Of elements of 32 and 64 bits fewer pay. */
+enum { COLUMN_TERMS = 16, COLUMN_TERMS_OF_WORDS = 8 };
 
 static mmci_gemm row_of_column(const mmci_gemm *x) {
   mmci_gemm row = *x;
@@ -643,7 +654,9 @@ static void multiply(const mmci_gemm *gemm, const mmci_integer_steps *steps, int
   char *c = result;
   /* Of long sums of truths few terms make most true. */
   const bool has_modulus = gemm->rule.modulus != 0, is_bool = gemm->dtype == MMC_BOOL;
-  const bool is_column = gemm->n == 1 && gemm->ldc == 1 && gemm->k >= COLUMN_TERMS;
+  const bool is_word = mmc_dtype_size(gemm->dtype) >= sizeof(uint32_t);
+  const bool is_column =
+      gemm->n == 1 && gemm->ldc == 1 && gemm->k >= (is_word ? COLUMN_TERMS_OF_WORDS : COLUMN_TERMS);
   const bool is_truths = is_column && is_bool && (gemm->b.trans || gemm->b.ld == 1);
   if (has_modulus || is_truths || (is_bool && gemm->k > FIRST_PACKED)) {
     for (int64_t p = 0; p < count; p++, a += steps->a, b += steps->b, c += steps->c)
