@@ -505,7 +505,7 @@ static int multiply_arrays(mmcp_call *c, PyObject *const *items, PyObject *const
   mmcp_plan *plan = NULL;
   c->may_be_torchs = is_plain_call(args) && !c->is_chain;
   int done = c->is_chain ? mmcp_read_chain(c)
-                         : mmcp_acquire_factors(c, items, bf16 ? MMCP_READ_BF16 : MMCP_READ_CONJ);
+                         : mmcp_acquire_factors(c, items, bf16 ? MMCP_READ_BF16 : MMCP_READ_FACTOR);
   if (done == 1) {
     const int theirs = is_torchs(c, args);
     done = theirs < 0 ? -1 : !theirs;

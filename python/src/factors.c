@@ -52,7 +52,7 @@ static int read_factor(mmcp_call *c, int64_t i) {
   if (view->ndim == 0 || (vector && i > 0 && i < c->n - 1) || (vector && c->n == 1)) return 0;
   if (vector && i == 0) c->row = false;
   if (vector && i > 0) c->column = false;
-  if (!mmcp_read_matrix(c, i)) {
+  if (!mmcp_read_matrix(c, i) || view->is_swapped) {
     if (view->device != MMCP_HOST && view->exchange == NULL) return 0;
     c->gathers = true;
   }
@@ -125,6 +125,7 @@ static int share_factor(mmcp_call *c, int64_t i, int64_t first) {
   view->stride_bytes = made->stride_bytes;
   view->dtype = made->dtype;
   view->is_conj = made->is_conj;
+  view->is_swapped = made->is_swapped;
   return read_factor(c, i);
 }
 
@@ -164,14 +165,14 @@ static int gather_factor(mmcp_call *c, int64_t i) {
   return view->exchange != NULL ? mmcp_replace_factor(c, i, view->owner, "contiguous") : 0;
 }
 
-/* Writes out what is of another dtype than the call, or cannot be read as it lies; an array that
- * occurs several times once. */
+/* Writes out what is of another dtype than the call or of the other byte order, or cannot be read
+ * as it lies; an array that occurs several times once. */
 static int gather_factors(mmcp_call *c, PyObject *const *items) {
   const uint64_t size = UINT64_C(1) << c->seen_bits;
   for (uint64_t s = 0; s < size; s++) c->seen[s] = -1;
   for (int64_t i = 0; i < c->n; i++) {
     mmcp_view *view = &c->views[i];
-    if (view->dtype == c->dtype && mmcp_read_matrix(c, i)) continue;
+    if (view->dtype == c->dtype && mmcp_read_matrix(c, i) && !view->is_swapped) continue;
     uint64_t s = place_of(c, items[i]);
     while (c->seen[s] >= 0 && items[c->seen[s]] != items[i]) s = (s + 1) & (size - 1);
     const int64_t first = c->seen[s] < 0 ? i : c->seen[s];

@@ -22,28 +22,29 @@ typedef struct complex64 {
 
 /* Lines without gaps have a loop of their own, which the compiler makes vectors of, forwards,
  * backwards and of every second element. */
-#define LINE(name, from_type, to_type, value)                                      \
-  static void name(char *to, int64_t to_step, const char *from, int64_t from_step, \
-                   int64_t count) {                                                \
-    const from_type *x = (const from_type *)(const void *)from;                    \
-    to_type *y = (to_type *)(void *)to;                                            \
-    const int64_t element = (int64_t)sizeof(from_type);                            \
-    const bool has_gaps = to_step != (int64_t)sizeof(to_type);                     \
-    if (!has_gaps && from_step == element) {                                       \
-      for (int64_t i = 0; i < count; i++) y[i] = value(x[i]);                      \
-      return;                                                                      \
-    }                                                                              \
-    if (!has_gaps && from_step == -element) {                                      \
-      for (int64_t i = 0; i < count; i++) y[i] = value(x[-i]);                     \
-      return;                                                                      \
-    }                                                                              \
-    if (!has_gaps && from_step == 2 * element) {                                   \
-      for (int64_t i = 0; i < count; i++) y[i] = value(x[2 * i]);                  \
-      return;                                                                      \
-    }                                                                              \
-    for (int64_t i = 0; i < count; i++)                                            \
-      *(to_type *)(void *)(to + i * to_step) =                                     \
-          value(*(const from_type *)(const void *)(from + i * from_step));         \
+#define LINE(name, from_type, to_type, value) LINE_FOR(, name, from_type, to_type, value)
+#define LINE_FOR(target, name, from_type, to_type, value)                                 \
+  target static void name(char *to, int64_t to_step, const char *from, int64_t from_step, \
+                          int64_t count) {                                                \
+    const from_type *x = (const from_type *)(const void *)from;                           \
+    to_type *y = (to_type *)(void *)to;                                                   \
+    const int64_t element = (int64_t)sizeof(from_type);                                   \
+    const bool has_gaps = to_step != (int64_t)sizeof(to_type);                            \
+    if (!has_gaps && from_step == element) {                                              \
+      for (int64_t i = 0; i < count; i++) y[i] = value(x[i]);                             \
+      return;                                                                             \
+    }                                                                                     \
+    if (!has_gaps && from_step == -element) {                                             \
+      for (int64_t i = 0; i < count; i++) y[i] = value(x[-i]);                            \
+      return;                                                                             \
+    }                                                                                     \
+    if (!has_gaps && from_step == 2 * element) {                                          \
+      for (int64_t i = 0; i < count; i++) y[i] = value(x[2 * i]);                         \
+      return;                                                                             \
+    }                                                                                     \
+    for (int64_t i = 0; i < count; i++)                                                   \
+      *(to_type *)(void *)(to + i * to_step) =                                            \
+          value(*(const from_type *)(const void *)(from + i * from_step));                \
   }
 
 #define SAME(x) (x)
@@ -63,6 +64,46 @@ LINE(f32_to_c64, float, complex32, COMPLEX32)
 LINE(f32_to_c128, float, complex64, COMPLEX64)
 LINE(f64_to_c128, double, complex64, COMPLEX64)
 LINE(c64_to_c128, complex32, complex64, WIDE_COMPLEX)
+
+/* The bits of complex elements. */
+typedef struct pair32 {
+  uint32_t re, im;
+} pair32;
+typedef struct pair64 {
+  uint64_t re, im;
+} pair64;
+
+#define SWAPPED_PAIR32(x) ((pair32){__builtin_bswap32((x).re), __builtin_bswap32((x).im)})
+#define SWAPPED_PAIR64(x) ((pair64){__builtin_bswap64((x).re), __builtin_bswap64((x).im)})
+
+/* Bytes are shuffled in vectors by instructions that not all processors have. */
+#define SWAPS(suffix, target)                                                           \
+  LINE_FOR(target, swap_2_##suffix, uint16_t, uint16_t, __builtin_bswap16)              \
+  LINE_FOR(target, swap_4_##suffix, uint32_t, uint32_t, __builtin_bswap32)              \
+  LINE_FOR(target, swap_8_##suffix, uint64_t, uint64_t, __builtin_bswap64)              \
+  LINE_FOR(target, swap_complex32_##suffix, pair32, pair32, SWAPPED_PAIR32)             \
+  LINE_FOR(target, swap_complex64_##suffix, pair64, pair64, SWAPPED_PAIR64)             \
+  static line_fn swap_##suffix(mmc_dtype dtype) {                                       \
+    const size_t size = mmc_dtype_size(dtype);                                          \
+    if (dtype == MMC_C64) return swap_complex32_##suffix;                               \
+    if (dtype == MMC_C128) return swap_complex64_##suffix;                              \
+    return size == 2 ? swap_2_##suffix : size == 4 ? swap_4_##suffix : swap_8_##suffix; \
+  }
+
+SWAPS(portable, )
+#if defined(__x86_64__)
+SWAPS(avx2, __attribute__((target("avx2"))))
+#endif
+
+/* What writes elements in this machine's byte order; NULL where they would become another dtype
+ * too. */
+static line_fn swapping_line_of(mmc_dtype from, mmc_dtype to) {
+  if (from != to) return NULL;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return swap_avx2(from);
+#endif
+  return swap_portable(from);
+}
 
 static line_fn line_of(mmc_dtype from, mmc_dtype to) {
   static const line_fn conversions[4][4] = {
@@ -236,7 +277,7 @@ static void advise_large(char *data, int64_t bytes) {
 }
 
 int mmcp_gather(mmcp_view *view, mmc_dtype dtype) {
-  const line_fn write = line_of(view->dtype, dtype);
+  const line_fn write = (view->is_swapped ? swapping_line_of : line_of)(view->dtype, dtype);
   if (write == NULL || view->ndim > MMCP_MAX_NDIM || view->device != MMCP_HOST || !is_aligned(view))
     return 0;
   enum { LINE_BYTES = 64 };
@@ -266,5 +307,6 @@ int mmcp_gather(mmcp_view *view, mmc_dtype dtype) {
   view->strides = strides;
   view->stride_bytes = 1;
   view->dtype = dtype;
+  view->is_swapped = false;
   return 1;
 }

@@ -53,10 +53,12 @@ static bool is_of_this_order(char sign) {
   return sign == '=' || sign == '@' || sign == (*(const char *)&one == 1 ? '<' : '>');
 }
 
-/* The buffer protocol's formats in this machine's byte order, which they may say. */
-static bool dtype_of_format(const char *format, Py_ssize_t size, bool bf16, mmc_dtype *out) {
-  if (format != NULL && is_of_this_order(format[0])) format++;
+/* The buffer protocol's formats, which may say the byte order. */
+static bool dtype_of_format(const char *format, Py_ssize_t size, bool bf16, mmc_dtype *out,
+                            bool *is_swapped) {
+  *is_swapped = false;
   if (format == NULL || format[0] == '\0') return false;
+  if (strchr("=@<>", format[0]) != NULL) *is_swapped = !is_of_this_order(*format++);
   bool is_complex = format[0] == 'Z';
   char real = format[is_complex];
   if (real == '\0' || format[is_complex + 1] != '\0') return false;
@@ -92,7 +94,10 @@ static int acquire_buffer(PyObject *array, mmcp_want want, mmcp_view *out) {
     return 0;
   }
   bool bf16 = want == MMCP_READ_BF16 || want == MMCP_WRITE_BF16;
-  if (!dtype_of_format(out->buffer.format, out->buffer.itemsize, bf16, &out->dtype)) return 0;
+  if (!dtype_of_format(out->buffer.format, out->buffer.itemsize, bf16, &out->dtype,
+                       &out->is_swapped) ||
+      (out->is_swapped && want != MMCP_READ_FACTOR))
+    return 0;
   out->data = out->buffer.buf;
   out->ndim = out->buffer.ndim;
   out->shape = (const int64_t *)out->buffer.shape;
@@ -311,7 +316,7 @@ static int acquire_exchanged(const kind *k, PyObject *object, mmcp_want want, mm
   out->exchange = exchange;
   int got = read_tensor(&out->tensor, out);
   if (got == 1 && want != MMCP_READ_MEMORY) got = is_readable(k, object, out->dtype, &out->is_conj);
-  return got == 1 && out->is_conj && want != MMCP_READ_CONJ ? 0 : got;
+  return got == 1 && out->is_conj && want != MMCP_READ_FACTOR ? 0 : got;
 }
 
 /* Holds nothing. The rest is set when something is found: clearing all of it takes as long. */
@@ -322,13 +327,13 @@ static void clear(mmcp_view *view) {
   view->made = NULL;
   view->copy = NULL;
   view->exchange = NULL;
-  view->read_only = view->is_numpy = view->is_conj = false;
+  view->read_only = view->is_numpy = view->is_conj = view->is_swapped = false;
 }
 
 int mmcp_view_acquire(PyObject *object, mmcp_want want, mmcp_view *out) {
   clear(out);
   if ((PyObject *)Py_TYPE(object) == mmcp.ndarray) {
-    const bool reads = want == MMCP_READ || want == MMCP_READ_CONJ;
+    const bool reads = want == MMCP_READ || want == MMCP_READ_FACTOR;
     if (reads && acquire_array(object, out)) return is_aligned(out);
     return acquire_buffer(object, want, out);
   }

@@ -16,7 +16,8 @@ typedef struct mmcp_view {
   mmc_dtype dtype;
   int device; /* MMCP_HOST, or the number of a CUDA device */
   bool read_only;
-  bool is_conj; /* a tensor that is the conjugate of its memory, where that is asked for */
+  bool is_conj;    /* a tensor that is the conjugate of its memory, where that is asked for */
+  bool is_swapped; /* elements are of the other byte order, where that is asked for */
   /* These say whose the array is: NumPy's, that of a library with exchange functions, or, when
    * neither is set, a capsule's. */
   bool is_numpy;
@@ -36,14 +37,15 @@ typedef struct mmcp_view {
 
 /* How an array is read. The memory of a tensor of PyTorch is read with MMCP_READ_MEMORY though it
  * requires a gradient, by who sees to that, and knows that it is not lazily conjugated or negated;
- * with MMCP_READ_CONJ also where it is lazily conjugated, by who looks at is_conj. */
+ * with MMCP_READ_FACTOR also where it is lazily conjugated, and NumPy's arrays of the other byte
+ * order too, by who looks at is_conj and is_swapped. */
 typedef enum mmcp_want {
   MMCP_READ,
   MMCP_WRITE,
   MMCP_READ_BF16,
   MMCP_WRITE_BF16,
   MMCP_READ_MEMORY,
-  MMCP_READ_CONJ
+  MMCP_READ_FACTOR
 } mmcp_want;
 
 /* Sees how NumPy's arrays begin, so that views need no buffers of them. -1: an exception is set. */

@@ -38,7 +38,9 @@ LAYOUTS = {
     "both strides": (strided, True),
     "rows backwards": (lambda a: a[::-1].copy()[::-1], True),
     "columns backwards": (lambda a: a[:, ::-1].copy()[:, ::-1], True),
-    "byte order": (lambda a: a.astype(a.dtype.newbyteorder()), False),
+    "byte order": (lambda a: a.astype(a.dtype.newbyteorder()), True),
+    "byte order, both strides": (lambda a: strided(a.astype(a.dtype.newbyteorder())), True),
+    "byte order, backwards": (lambda a: a[::-1, ::-1].astype(a.dtype.newbyteorder())[::-1, ::-1], True),
     "byte order that is said": (lambda a: as_said(a), True),
     "unaligned": (unaligned, False),
 }
