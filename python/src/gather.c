@@ -95,14 +95,11 @@ SWAPS(portable, )
 SWAPS(avx2, __attribute__((target("avx2"))))
 #endif
 
-/* What writes elements in this machine's byte order; NULL where they would become another dtype
- * too. */
-static line_fn swapping_line_of(mmc_dtype from, mmc_dtype to) {
-  if (from != to) return NULL;
+static line_fn swapping_line_of(mmc_dtype dtype) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return swap_avx2(from);
+  if (__builtin_cpu_supports("avx2")) return swap_avx2(dtype);
 #endif
-  return swap_portable(from);
+  return swap_portable(dtype);
 }
 
 static line_fn line_of(mmc_dtype from, mmc_dtype to) {
@@ -277,7 +274,12 @@ static void advise_large(char *data, int64_t bytes) {
 }
 
 int mmcp_gather(mmcp_view *view, mmc_dtype dtype) {
-  const line_fn write = (view->is_swapped ? swapping_line_of : line_of)(view->dtype, dtype);
+  if (view->is_swapped && dtype != view->dtype) {
+    const int got = mmcp_gather(view, view->dtype);
+    if (got != 1) return got;
+  }
+  const line_fn write =
+      view->is_swapped ? swapping_line_of(view->dtype) : line_of(view->dtype, dtype);
   if (write == NULL || view->ndim > MMCP_MAX_NDIM || view->device != MMCP_HOST || !is_aligned(view))
     return 0;
   enum { LINE_BYTES = 64 };
@@ -302,6 +304,7 @@ int mmcp_gather(mmcp_view *view, mmc_dtype dtype) {
     write_axes(data, view->data, axes, count, write);
     if (thread != NULL) mmcp_leave(thread);
   }
+  free(view->copy); /* where elements were swapped first */
   view->copy = block;
   view->data = data;
   view->strides = strides;
