@@ -330,8 +330,9 @@ static int find_numpy(void) {
   PyObject *numpy = PyImport_ImportModule("numpy");
   if (numpy == NULL) return -1;
   mmcp.ndarray = PyObject_GetAttrString(numpy, "ndarray");
+  mmcp.memmap = PyObject_GetAttrString(numpy, "memmap");
   mmcp.empty = PyObject_GetAttrString(numpy, "empty");
-  bool found = mmcp.ndarray != NULL && mmcp.empty != NULL;
+  bool found = mmcp.ndarray != NULL && mmcp.memmap != NULL && mmcp.empty != NULL;
   for (int d = 0; found && d < MMCP_DTYPES; d++) {
     mmcp.dtypes[d] = PyObject_CallMethod(numpy, "dtype", "s", names[d]);
     found = mmcp.dtypes[d] != NULL;

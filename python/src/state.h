@@ -36,7 +36,7 @@ typedef struct mmcp_state {
 
   uint64_t idle_bytes; /* workspace of idle runs of cached plans */
 
-  PyObject *ndarray, *empty; /* numpy.ndarray, numpy.empty */
+  PyObject *ndarray, *memmap, *empty; /* of numpy */
   PyObject *dtypes[MMCP_DTYPES];
   /* Interned names. */
   PyObject *requires_grad, *is_neg, *is_conj, *time, *flops, *native, *cpu, *out, *objective;

@@ -332,7 +332,8 @@ static void clear(mmcp_view *view) {
 
 int mmcp_view_acquire(PyObject *object, mmcp_want want, mmcp_view *out) {
   clear(out);
-  if ((PyObject *)Py_TYPE(object) == mmcp.ndarray) {
+  const PyObject *type = (PyObject *)Py_TYPE(object);
+  if (type == mmcp.ndarray || type == mmcp.memmap) {
     const bool reads = want == MMCP_READ || want == MMCP_READ_FACTOR;
     if (reads && acquire_array(object, out)) return is_aligned(out);
     return acquire_buffer(object, want, out);

@@ -51,8 +51,8 @@ typedef enum mmcp_want {
 /* Sees how NumPy's arrays begin, so that views need no buffers of them. -1: an exception is set. */
 int mmcp_view_learn_numpy(void);
 
-/* Looks at a numpy.ndarray, a capsule of DLPack or an object whose type has the exchange functions.
- * With a _BF16 want, NumPy's uint16 is taken for bf16, which NumPy lacks.
+/* Looks at a numpy.ndarray or numpy.memmap, a capsule of DLPack or an object whose type has the
+ * exchange functions. With a _BF16 want, NumPy's uint16 is taken for bf16, which NumPy lacks.
  * Returns 1; 0 when it is none of these, of another dtype or not aligned; -1 with an exception set.
  */
 int mmcp_view_acquire(PyObject *object, mmcp_want want, mmcp_view *out);

@@ -88,6 +88,7 @@ def test_arrays_of_files(rng, tmp_path):
         np.save(tmp_path / "a.npy", a)
         read = np.load(tmp_path / "a.npy", mmap_mode="r")
         wanted = mmchain.multi_dot([a, a, a])
+        assert is_direct([read, read])
         for result in (mmchain.multi_dot([read] * 3), mmchain.plan([read] * 3).execute([read] * 3)):
             assert type(result) is np.ndarray
             np.testing.assert_array_equal(result, wanted)
