@@ -52,7 +52,7 @@ static int read_factor(mmcp_call *c, int64_t i) {
   if (view->ndim == 0 || (vector && i > 0 && i < c->n - 1) || (vector && c->n == 1)) return 0;
   if (vector && i == 0) c->row = false;
   if (vector && i > 0) c->column = false;
-  if (!mmcp_read_matrix(c, i) || view->is_swapped) {
+  if (!mmcp_read_matrix(c, i)) {
     if (view->device != MMCP_HOST && view->exchange == NULL) return 0;
     c->gathers = true;
   }
@@ -172,7 +172,7 @@ static int gather_factors(mmcp_call *c, PyObject *const *items) {
   for (uint64_t s = 0; s < size; s++) c->seen[s] = -1;
   for (int64_t i = 0; i < c->n; i++) {
     mmcp_view *view = &c->views[i];
-    if (view->dtype == c->dtype && mmcp_read_matrix(c, i) && !view->is_swapped) continue;
+    if (view->dtype == c->dtype && mmcp_read_matrix(c, i)) continue;
     uint64_t s = place_of(c, items[i]);
     while (c->seen[s] >= 0 && items[c->seen[s]] != items[i]) s = (s + 1) & (size - 1);
     const int64_t first = c->seen[s] < 0 ? i : c->seen[s];

@@ -65,24 +65,37 @@ LINE(f32_to_c128, float, complex64, COMPLEX64)
 LINE(f64_to_c128, double, complex64, COMPLEX64)
 LINE(c64_to_c128, complex32, complex64, WIDE_COMPLEX)
 
-/* The bits of complex elements. */
-typedef struct pair32 {
+/* The bits of elements that may lie anywhere. */
+typedef uint16_t odd16 __attribute__((aligned(1)));
+typedef uint32_t odd32 __attribute__((aligned(1)));
+typedef uint64_t odd64 __attribute__((aligned(1)));
+typedef struct __attribute__((packed)) odd_pair32 {
   uint32_t re, im;
-} pair32;
-typedef struct pair64 {
+} odd_pair32;
+typedef struct __attribute__((packed)) odd_pair64 {
   uint64_t re, im;
-} pair64;
+} odd_pair64;
 
-#define SWAPPED_PAIR32(x) ((pair32){__builtin_bswap32((x).re), __builtin_bswap32((x).im)})
-#define SWAPPED_PAIR64(x) ((pair64){__builtin_bswap64((x).re), __builtin_bswap64((x).im)})
+LINE(copy_odd_2, odd16, uint16_t, SAME)
+LINE(copy_odd_4, odd32, uint32_t, SAME)
+LINE(copy_odd_8, odd64, uint64_t, SAME)
+LINE(copy_odd_16, odd_pair64, odd_pair64, SAME)
+
+static line_fn odd_line_of(mmc_dtype dtype) {
+  const size_t size = mmc_dtype_size(dtype);
+  return size == 2 ? copy_odd_2 : size == 4 ? copy_odd_4 : size == 8 ? copy_odd_8 : copy_odd_16;
+}
+
+#define SWAPPED_PAIR32(x) ((odd_pair32){__builtin_bswap32((x).re), __builtin_bswap32((x).im)})
+#define SWAPPED_PAIR64(x) ((odd_pair64){__builtin_bswap64((x).re), __builtin_bswap64((x).im)})
 
 /* Bytes are shuffled in vectors by instructions that not all processors have. */
 #define SWAPS(suffix, target)                                                           \
-  LINE_FOR(target, swap_2_##suffix, uint16_t, uint16_t, __builtin_bswap16)              \
-  LINE_FOR(target, swap_4_##suffix, uint32_t, uint32_t, __builtin_bswap32)              \
-  LINE_FOR(target, swap_8_##suffix, uint64_t, uint64_t, __builtin_bswap64)              \
-  LINE_FOR(target, swap_complex32_##suffix, pair32, pair32, SWAPPED_PAIR32)             \
-  LINE_FOR(target, swap_complex64_##suffix, pair64, pair64, SWAPPED_PAIR64)             \
+  LINE_FOR(target, swap_2_##suffix, odd16, uint16_t, __builtin_bswap16)                 \
+  LINE_FOR(target, swap_4_##suffix, odd32, uint32_t, __builtin_bswap32)                 \
+  LINE_FOR(target, swap_8_##suffix, odd64, uint64_t, __builtin_bswap64)                 \
+  LINE_FOR(target, swap_complex32_##suffix, odd_pair32, odd_pair32, SWAPPED_PAIR32)     \
+  LINE_FOR(target, swap_complex64_##suffix, odd_pair64, odd_pair64, SWAPPED_PAIR64)     \
   static line_fn swap_##suffix(mmc_dtype dtype) {                                       \
     const size_t size = mmc_dtype_size(dtype);                                          \
     if (dtype == MMC_C64) return swap_complex32_##suffix;                               \
@@ -250,13 +263,12 @@ static int64_t lay_out(const mmcp_view *view, int64_t element, int *order, int64
   return bytes;
 }
 
-/* Says whether all elements are as aligned as the first one. */
 static bool is_aligned(const mmcp_view *view) {
   const bool is_complex = view->dtype == MMC_C64 || view->dtype == MMC_C128;
   const int64_t part = (int64_t)mmc_dtype_size(view->dtype) / (is_complex ? 2 : 1);
-  for (int d = 0; d < view->ndim; d++)
-    if (mmcp_view_stride(view, d) % part != 0) return false;
-  return true;
+  bool is = (uintptr_t)view->data % (size_t)part == 0;
+  for (int d = 0; d < view->ndim; d++) is = is && mmcp_view_stride(view, d) % part == 0;
+  return is;
 }
 
 /* Asks for large pages where there are many: to fault small ones in takes as long as to fill them.
@@ -274,14 +286,16 @@ static void advise_large(char *data, int64_t bytes) {
 }
 
 int mmcp_gather(mmcp_view *view, mmc_dtype dtype) {
-  if (view->is_swapped && dtype != view->dtype) {
+  if (view->ndim > MMCP_MAX_NDIM || view->device != MMCP_HOST) return 0;
+  const bool is_odd = view->is_swapped || !is_aligned(view);
+  if (is_odd && dtype != view->dtype) {
     const int got = mmcp_gather(view, view->dtype);
-    if (got != 1) return got;
+    return got == 1 ? mmcp_gather(view, dtype) : got;
   }
-  const line_fn write =
-      view->is_swapped ? swapping_line_of(view->dtype) : line_of(view->dtype, dtype);
-  if (write == NULL || view->ndim > MMCP_MAX_NDIM || view->device != MMCP_HOST || !is_aligned(view))
-    return 0;
+  const line_fn write = view->is_swapped ? swapping_line_of(dtype)
+                        : is_odd         ? odd_line_of(dtype)
+                                         : line_of(view->dtype, dtype);
+  if (write == NULL) return 0;
   enum { LINE_BYTES = 64 };
   int order[MMCP_MAX_NDIM];
   int64_t to[MMCP_MAX_NDIM];
@@ -304,7 +318,7 @@ int mmcp_gather(mmcp_view *view, mmc_dtype dtype) {
     write_axes(data, view->data, axes, count, write);
     if (thread != NULL) mmcp_leave(thread);
   }
-  free(view->copy); /* where elements were swapped first */
+  free(view->copy); /* of the same dtype */
   view->copy = block;
   view->data = data;
   view->strides = strides;

@@ -77,9 +77,19 @@ static bool dtype_of_format(const char *format, Py_ssize_t size, bool bf16, mmc_
 }
 
 static bool is_aligned(const mmcp_view *view) {
+  size_t real = mmc_dtype_size(view->dtype); /* a power of two */
+  if (view->dtype == MMC_C64 || view->dtype == MMC_C128) real /= 2;
+  return ((uintptr_t)view->data & (real - 1)) == 0;
+}
+
+/* Says whether all elements are as aligned as the first one; DLPack's strides are in elements. */
+static bool lies_aligned(const mmcp_view *view) {
+  if (view->stride_bytes != 1 || view->strides == NULL) return true;
   size_t real = mmc_dtype_size(view->dtype);
   if (view->dtype == MMC_C64 || view->dtype == MMC_C128) real /= 2;
-  return (uintptr_t)view->data % real == 0;
+  size_t bits = 0;
+  for (int d = 0; d < view->ndim; d++) bits |= view->shape[d] > 1 ? (size_t)view->strides[d] : 0;
+  return (bits & (real - 1)) == 0;
 }
 
 /* ---- acquiring ----------------------------------------------------------------------------- */
@@ -105,7 +115,7 @@ static int acquire_buffer(PyObject *array, mmcp_want want, mmcp_view *out) {
   out->stride_bytes = 1;
   out->device = MMCP_HOST;
   out->is_numpy = true;
-  return is_aligned(out);
+  return is_aligned(out) || want == MMCP_READ_FACTOR;
 }
 
 /* How NumPy's arrays begin: a part of its binary interface, compiled into every extension. */
@@ -335,7 +345,7 @@ int mmcp_view_acquire(PyObject *object, mmcp_want want, mmcp_view *out) {
   const PyObject *type = (PyObject *)Py_TYPE(object);
   if (type == mmcp.ndarray || type == mmcp.memmap) {
     const bool reads = want == MMCP_READ || want == MMCP_READ_FACTOR;
-    if (reads && acquire_array(object, out)) return is_aligned(out);
+    if (reads && acquire_array(object, out)) return is_aligned(out) || want == MMCP_READ_FACTOR;
     return acquire_buffer(object, want, out);
   }
   if (PyCapsule_CheckExact(object)) return acquire_capsule(object, want, out);
@@ -542,6 +552,7 @@ bool mmcp_view_matrix(const mmcp_view *view, bool has_row, bool has_column, mmc_
   /* The strides of arrays without elements may be anything. */
   for (int d = 0; d < view->ndim; d++)
     if (view->shape[d] == 0) return true;
+  if (view->is_swapped || !is_aligned(view) || !lies_aligned(view)) return false;
   if (is_ld(rows, col_stride, cols, row_stride, element)) {
     out->layout = MMC_ROW_MAJOR;
     out->ld = rows > 1 ? row_stride / element : 0;

@@ -37,8 +37,8 @@ typedef struct mmcp_view {
 
 /* How an array is read. The memory of a tensor of PyTorch is read with MMCP_READ_MEMORY though it
  * requires a gradient, by who sees to that, and knows that it is not lazily conjugated or negated;
- * with MMCP_READ_FACTOR also where it is lazily conjugated, and NumPy's arrays of the other byte
- * order too, by who looks at is_conj and is_swapped. */
+ * with MMCP_READ_FACTOR also where it is lazily conjugated, by who looks at is_conj; and NumPy's
+ * arrays of the other byte order or that are not aligned, which are no matrices yet. */
 typedef enum mmcp_want {
   MMCP_READ,
   MMCP_WRITE,

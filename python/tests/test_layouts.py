@@ -24,6 +24,13 @@ def unaligned(array):
     return view
 
 
+def in_records(array):
+    """A field of packed records, whose other one is a byte."""
+    records = np.zeros(array.shape, [("byte", "u1"), ("number", array.dtype)])
+    records["number"] = array
+    return records["number"]
+
+
 def as_said(array):
     """The array with a dtype that says its byte order, which is this machine's, as byteswap() and ctypes
     leave it."""
@@ -42,7 +49,9 @@ LAYOUTS = {
     "byte order, both strides": (lambda a: strided(a.astype(a.dtype.newbyteorder())), True),
     "byte order, backwards": (lambda a: a[::-1, ::-1].astype(a.dtype.newbyteorder())[::-1, ::-1], True),
     "byte order that is said": (lambda a: as_said(a), True),
-    "unaligned": (unaligned, False),
+    "unaligned": (unaligned, True),
+    "unaligned, byte order": (lambda a: unaligned(a.astype(a.dtype.newbyteorder())), True),
+    "in records": (lambda a: in_records(a), True),
 }
 
 
@@ -102,6 +111,15 @@ def test_arrays_of_files(rng, tmp_path):
         if dtype in ("f8", "c16"):
             assert mmchain.multi_dot([mmchain.permutation(range(5)), read], out=out[1]) is not None
             np.testing.assert_array_equal(out[1], a)
+
+
+def test_stacks_in_records(rng):
+    """Some of their matrices are aligned and others are not."""
+    for shape in ((2, 7, 1, 1), (2, 7, 3, 3)):
+        stack = in_records(rng.random(shape, np.float32))
+        factors = [stack[:, i] for i in range(7)]
+        for found in (mmchain.multi_dot(stack), mmchain.multi_dot(factors)):
+            np.testing.assert_allclose(found, reduce(np.matmul, factors), rtol=1e-5)
 
 
 def test_strided_vectors_are_not_copied(rng):
