@@ -126,6 +126,7 @@ static int share_factor(mmcp_call *c, int64_t i, int64_t first) {
   view->dtype = made->dtype;
   view->is_conj = made->is_conj;
   view->is_swapped = made->is_swapped;
+  view->is_odd = made->is_odd;
   return read_factor(c, i);
 }
 

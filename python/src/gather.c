@@ -263,14 +263,6 @@ static int64_t lay_out(const mmcp_view *view, int64_t element, int *order, int64
   return bytes;
 }
 
-static bool is_aligned(const mmcp_view *view) {
-  const bool is_complex = view->dtype == MMC_C64 || view->dtype == MMC_C128;
-  const int64_t part = (int64_t)mmc_dtype_size(view->dtype) / (is_complex ? 2 : 1);
-  bool is = (uintptr_t)view->data % (size_t)part == 0;
-  for (int d = 0; d < view->ndim; d++) is = is && mmcp_view_stride(view, d) % part == 0;
-  return is;
-}
-
 /* Asks for large pages where there are many: to fault small ones in takes as long as to fill them.
  */
 static void advise_large(char *data, int64_t bytes) {
@@ -287,13 +279,12 @@ static void advise_large(char *data, int64_t bytes) {
 
 int mmcp_gather(mmcp_view *view, mmc_dtype dtype) {
   if (view->ndim > MMCP_MAX_NDIM || view->device != MMCP_HOST) return 0;
-  const bool is_odd = view->is_swapped || !is_aligned(view);
-  if (is_odd && dtype != view->dtype) {
+  if (view->is_odd && dtype != view->dtype) {
     const int got = mmcp_gather(view, view->dtype);
     return got == 1 ? mmcp_gather(view, dtype) : got;
   }
   const line_fn write = view->is_swapped ? swapping_line_of(dtype)
-                        : is_odd         ? odd_line_of(dtype)
+                        : view->is_odd   ? odd_line_of(dtype)
                                          : line_of(view->dtype, dtype);
   if (write == NULL) return 0;
   enum { LINE_BYTES = 64 };
@@ -324,6 +315,6 @@ int mmcp_gather(mmcp_view *view, mmc_dtype dtype) {
   view->strides = strides;
   view->stride_bytes = 1;
   view->dtype = dtype;
-  view->is_swapped = false;
+  view->is_swapped = view->is_odd = false;
   return 1;
 }

@@ -82,14 +82,14 @@ static bool is_aligned(const mmcp_view *view) {
   return ((uintptr_t)view->data & (real - 1)) == 0;
 }
 
-/* Says whether all elements are as aligned as the first one; DLPack's strides are in elements. */
-static bool lies_aligned(const mmcp_view *view) {
-  if (view->stride_bytes != 1 || view->strides == NULL) return true;
-  size_t real = mmc_dtype_size(view->dtype);
+/* Notes whether elements of NumPy's, which begin at a number of bytes from each other, cannot be
+ * read where they lie. */
+static void note_odd(mmcp_view *view) {
+  size_t real = mmc_dtype_size(view->dtype), places = (uintptr_t)view->data; /* a power of two */
   if (view->dtype == MMC_C64 || view->dtype == MMC_C128) real /= 2;
-  size_t bits = 0;
-  for (int d = 0; d < view->ndim; d++) bits |= view->shape[d] > 1 ? (size_t)view->strides[d] : 0;
-  return (bits & (real - 1)) == 0;
+  for (int d = 0; d < view->ndim && view->strides != NULL; d++)
+    if (view->shape[d] > 1) places |= (size_t)view->strides[d];
+  view->is_odd = view->is_swapped || (places & (real - 1)) != 0;
 }
 
 /* ---- acquiring ----------------------------------------------------------------------------- */
@@ -115,7 +115,7 @@ static int acquire_buffer(PyObject *array, mmcp_want want, mmcp_view *out) {
   out->stride_bytes = 1;
   out->device = MMCP_HOST;
   out->is_numpy = true;
-  return is_aligned(out) || want == MMCP_READ_FACTOR;
+  return 1;
 }
 
 /* How NumPy's arrays begin: a part of its binary interface, compiled into every extension. */
@@ -337,7 +337,7 @@ static void clear(mmcp_view *view) {
   view->made = NULL;
   view->copy = NULL;
   view->exchange = NULL;
-  view->read_only = view->is_numpy = view->is_conj = view->is_swapped = false;
+  view->read_only = view->is_numpy = view->is_conj = view->is_swapped = view->is_odd = false;
 }
 
 int mmcp_view_acquire(PyObject *object, mmcp_want want, mmcp_view *out) {
@@ -345,8 +345,9 @@ int mmcp_view_acquire(PyObject *object, mmcp_want want, mmcp_view *out) {
   const PyObject *type = (PyObject *)Py_TYPE(object);
   if (type == mmcp.ndarray || type == mmcp.memmap) {
     const bool reads = want == MMCP_READ || want == MMCP_READ_FACTOR;
-    if (reads && acquire_array(object, out)) return is_aligned(out) || want == MMCP_READ_FACTOR;
-    return acquire_buffer(object, want, out);
+    const int got = reads && acquire_array(object, out) ? 1 : acquire_buffer(object, want, out);
+    if (got == 1) note_odd(out);
+    return got == 1 ? want == MMCP_READ_FACTOR || is_aligned(out) : got;
   }
   if (PyCapsule_CheckExact(object)) return acquire_capsule(object, want, out);
   kind k;
@@ -552,7 +553,7 @@ bool mmcp_view_matrix(const mmcp_view *view, bool has_row, bool has_column, mmc_
   /* The strides of arrays without elements may be anything. */
   for (int d = 0; d < view->ndim; d++)
     if (view->shape[d] == 0) return true;
-  if (view->is_swapped || !is_aligned(view) || !lies_aligned(view)) return false;
+  if (view->is_odd) return false;
   if (is_ld(rows, col_stride, cols, row_stride, element)) {
     out->layout = MMC_ROW_MAJOR;
     out->ld = rows > 1 ? row_stride / element : 0;

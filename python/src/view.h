@@ -18,6 +18,7 @@ typedef struct mmcp_view {
   bool read_only;
   bool is_conj;    /* a tensor that is the conjugate of its memory, where that is asked for */
   bool is_swapped; /* elements are of the other byte order, where that is asked for */
+  bool is_odd;     /* NumPy's elements that are swapped, or some of which are not aligned */
   /* These say whose the array is: NumPy's, that of a library with exchange functions, or, when
    * neither is set, a capsule's. */
   bool is_numpy;
