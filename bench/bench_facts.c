@@ -1,6 +1,6 @@
 /* bench_facts.c: what a GPU takes for products and groups of small chains, for bench/fit_facts.py.
  *
- *     bench_facts SECONDS SEED [forms | vectors]
+ *     bench_facts SECONDS SEED [forms | vectors | squares]
  *
  * Chains drawn by the seed are measured on cuda:0 for about so many seconds. The first line of
  * output says what was measured: {"kind", "blas", "multiprocessors", "seed"}. Every other line is a
@@ -12,7 +12,7 @@
  * With `forms`, some factors of every chain are transposed, or one matrix for all chains, and what
  * the device predicts stands beside each time: of formulas that were fitted to factors without
  * either. With `vectors`, the product is a row or a column from the first factor on, by some
- * matrices that are transposed. */
+ * matrices that are transposed. With `squares`, factors are larger squares in f32. */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
 #include <math.h>
@@ -29,7 +29,7 @@
 enum {
   FACTORS = 20,
   MATRICES = 2 * FACTORS,
-  VARIANTS = 11,
+  VARIANTS = 12,
   RUNS = 3,
   ALIGNMENT = 256,
   LARGE = 8192
@@ -38,7 +38,7 @@ static const size_t MEMORY_BYTES = (size_t)12 << 30, PATTERN_BYTES = (size_t)64 
 static const double RUN_S = 6e-4, LONG_S = 5e-4, ELEMENTS_MOST = 1.5e8, MULTIPLICATIONS_MOST = 5e10;
 
 /* What is drawn. */
-typedef enum mode { PLAIN, FORMS, VECTORS } mode;
+typedef enum mode { PLAIN, FORMS, VECTORS, SQUARES } mode;
 
 static mmc_context *context;
 static mmci_opened on;
@@ -321,6 +321,7 @@ static void print_group_counts(const mmci_group *group, const char *kernel) {
   mmci_tiles tiles;
   mmci_rings rings;
   mmci_sides sides;
+  mmci_panels panels;
   mmci_single single;
   mmci_vector_chain vectors;
   mmci_model_counts c;
@@ -341,6 +342,10 @@ static void print_group_counts(const mmci_group *group, const char *kernel) {
   } else if (strcmp(kernel, "chain by tensor cores") == 0 &&
              mmci_tensor_plan(&limits, group, &tensor)) {
     c = mmci_cuda_model_tensor_counts(&limits, group, &tensor);
+    print_model_counts(&c);
+  } else if (strcmp(kernel, "chain by panels") == 0 &&
+             mmci_cuda_model_plan_panels(model, &limits, group, &panels)) {
+    c = mmci_cuda_model_panels_counts(&limits, group, &panels);
     print_model_counts(&c);
   } else if (strncmp(kernel, "chain by ", strlen("chain by ")) == 0 &&
              mmci_sides_plan(&limits, group, &sides)) { /* a side, a lane, a strip */
@@ -495,6 +500,17 @@ static const char *draw_vectors(chain *c) {
   return is_row ? "left-to-right" : "auto";
 }
 
+/* Draws larger squares, which panels.cu takes. */
+static void draw_squares(chain *c) {
+  const double way = uniform();
+  const int64_t side = way < 0.15  ? 49 + 2 * (int64_t)(uniform() * 8)
+                       : way < 0.4 ? PICK(72, 80, 96, 100, 112, 120, 128, 144, 160, 192, 200)
+                                   : 65 + (int64_t)(uniform() * 144);
+  c->n = (int32_t)PICK(2, 2, 3, 4, 4, 5, 8);
+  c->batch = PICK(2, 5, 20, 64, 100, 132, 200, 264, 301, 400, 700, 1000, 2000, 5000);
+  for (int32_t i = 0; i <= c->n; i++) c->dims[i] = side;
+}
+
 static void measure_drawn(mmc_dtype dtype, mode mode, double until) {
   while (now() < until) {
     chain c = {.dtype = dtype};
@@ -502,6 +518,8 @@ static void measure_drawn(mmc_dtype dtype, mode mode, double until) {
     const char *solver = way < 0.15 ? "left-to-right" : way < 0.25 ? NULL : "auto";
     if (mode == VECTORS)
       solver = draw_vectors(&c);
+    else if (mode == SQUARES)
+      draw_squares(&c), solver = "left-to-right";
     else
       draw(&c);
     if (mode == FORMS) draw_forms(&c);
@@ -535,22 +553,24 @@ int main(int argc, char **argv) {
     double share;
   } TURNS[] = {{MMC_F32, 0.24},  {MMC_F64, 0.18}, {MMC_C64, 0.18},
                {MMC_BF16, 0.18}, {MMC_F16, 0.14}, {MMC_C128, 0.08}};
-  static const char *const MODES[] = {[PLAIN] = "", [FORMS] = "forms", [VECTORS] = "vectors"};
+  static const char *const MODES[] = {
+      [PLAIN] = "", [FORMS] = "forms", [VECTORS] = "vectors", [SQUARES] = "squares"};
   mode mode = PLAIN;
-  for (int m = FORMS; m <= VECTORS; m++)
+  for (int m = FORMS; m <= SQUARES; m++)
     if (argc == 4 && strcmp(argv[3], MODES[m]) == 0) mode = (enum mode)m;
   const double seconds = argc == 3 || mode != PLAIN ? strtod(argv[1], NULL) : 0;
   if (!(seconds > 0)) {
-    fprintf(stderr, "usage: bench_facts SECONDS SEED [forms | vectors]\n");
+    fprintf(stderr, "usage: bench_facts SECONDS SEED [forms | vectors | squares]\n");
     return 2;
   }
   const uint64_t seed = strtoull(argv[2], NULL, 10);
   open_device();
   print_device(seed);
-  for (size_t t = 0; t < sizeof TURNS / sizeof *TURNS; t++) {
+  const size_t turns = mode == SQUARES ? 1 : sizeof TURNS / sizeof *TURNS;
+  for (size_t t = 0; t < turns; t++) {
     random_state = seed + t; /* the same chains, however many there were before */
     fill_memory(TURNS[t].dtype);
-    const double until = now() + seconds * TURNS[t].share;
+    const double until = now() + seconds * (mode == SQUARES ? 1 : TURNS[t].share);
     if (mode == PLAIN) measure_large(TURNS[t].dtype);
     if (mode == PLAIN && (TURNS[t].dtype == MMC_F32 || TURNS[t].dtype == MMC_F64))
       measure_trees(TURNS[t].dtype, now() + 0.3 * (until - now()));

@@ -22,6 +22,7 @@ BYTES = {"f32": 4, "f64": 8, "c64": 8, "c128": 16, "f16": 2, "bf16": 2}
 GENERAL, PACKS, TENSOR, TILES = ("chain in steps", "chain in packs", "chain by tensor cores",
                                  "chain in tiles")
 RINGS, SIDES, LANES, STRIPS = "chain in rings", "chain by side", "chain by lane", "chain by strip"
+PANELS = "chain by panels"
 VECTORS = "chain of vectors"
 SINGLE, SPINES, SQUARES = "chain alone", "chain in spines", "chain of equal squares"
 LEAST, MOST = 1e-8, 1e10
@@ -172,6 +173,10 @@ class Sides(Packs):
     kernel = SIDES
 
 
+class Panels(Packs):
+    kernel = PANELS
+
+
 class ByLane(Packs):
     kernel = LANES
 
@@ -263,6 +268,7 @@ class Squares(Part):
 
 GROUPS = {"general": (General, GENERAL), "packs": (Packs, PACKS), "tensor": (Tensor, TENSOR),
           "tiled": (Tiles, TILES), "rings": (Rings, RINGS), "sides": (Sides, SIDES),
+          "panels": (Panels, PANELS),
           "by_lane": (ByLane, LANES), "by_strip": (ByStrip, STRIPS), "by_vector": (ByVector, VECTORS),
           "single": (Single, SINGLE), "spines": (Spines, SPINES),
           "squares": (Squares, SQUARES)}
@@ -334,7 +340,7 @@ def constants_of(header, dtype, name):
     """Returns the constants of a part in a header, or None."""
     block = re.search(r"\[MMC_%s\] =(.*?)(?=\[MMC_|#endif)" % dtype.upper(), header, re.S)
     text = block and re.search(
-        r"\.%s =(.*?)(?=\.(vector|long_vector|matrix|whole_words|pairs|many|few_rows|general|packs|tensor|tiled|rings|sides|by_lane|by_strip|by_vector|single|spines|squares) =|$)" % name,
+        r"\.%s =(.*?)(?=\.(vector|long_vector|matrix|whole_words|pairs|many|few_rows|general|packs|tensor|tiled|rings|sides|panels|by_lane|by_strip|by_vector|single|spines|squares) =|$)" % name,
         block[1], re.S)
     return text and np.array(re.findall(r"(?<![\w.])\d+\.?\d*(?:e[+-]?\d+)?",
                                         re.sub(r"\.error = [^,]*", "", text[1])), float)

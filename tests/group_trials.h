@@ -112,6 +112,26 @@ static inline void finish_random(trial *t, uint64_t *random) {
   t->shift[OPERANDS] = random_below(random, 3) == 0 ? (int)random_below(random, 5) : 0;
 }
 
+/* Draws a batch of two to four squares of a side in f32 from left to right: strides and addresses
+ * that are whole words or not, and operands that all chains share. */
+static inline void draw_squares(trial *t, int64_t side, int64_t batch, uint64_t *random) {
+  const int64_t dims[] = {side, side, side, side, side};
+  const int32_t n = 2 + (int32_t)random_below(random, 3);
+  begin(t, MMC_F32, n, batch, random_bits(random));
+  set_shapes(t, dims);
+  add_tree(t, 0, n - 1, 0, random);
+  finish_tight(t);
+  const int64_t unit = random_below(random, 2) == 0 ? 4 : 1;
+  for (int32_t i = 0; i < n; i++) {
+    const int64_t kind = random_below(random, 4);
+    if (kind == 0) t->forms[i].stride += unit * random_below(random, 5);
+    if (kind == 1) t->forms[i].stride = 0;
+    if (unit == 1) t->shift[i] = (int)random_below(random, 4);
+  }
+  t->group.c_stride += unit * random_below(random, 5);
+  if (unit == 1) t->shift[OPERANDS] = (int)random_below(random, 4);
+}
+
 /* Begins a row by matrices, or matrices by a column, without gaps; sides are overwritten. */
 static inline void begin_vectors(trial *t, const int64_t *sides, int32_t n, int64_t batch,
                                  bool is_row, mmc_dtype dtype, uint64_t *random) {

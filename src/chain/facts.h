@@ -25,6 +25,22 @@ typedef struct mmci_pair_gain {
 
 enum { MMCI_PAIR_GAINS = 2 };
 
+/* The sides that bounds are about, rows times the batch; side is the greatest of the other two. */
+typedef struct mmci_pair_sides {
+  double rows;
+  int64_t width, side;
+  bool is_left; /* (A B) C */
+} mmci_pair_sides;
+
+static inline bool mmci_pair_gains(const mmci_pair_gain gains[MMCI_PAIR_GAINS],
+                                   const mmci_pair_sides *pair) {
+  for (int p = 0; p < MMCI_PAIR_GAINS; p++)
+    if (pair->rows >= (double)gains[p].rows && pair->width <= gains[p].width &&
+        pair->side <= (pair->is_left ? gains[p].left_side : gains[p].right_side))
+      return true;
+  return false;
+}
+
 /* What a group takes, by the sum of what its products take as plain calls, where both were measured
  * in turns. */
 typedef struct mmci_group_share {
@@ -81,8 +97,8 @@ typedef struct mmci_facts {
   double handover_s; /* seconds until a worker has the result of another */
   int32_t workers;   /* threads of a processor, multiprocessors of a GPU */
   int32_t tile;      /* rows and columns of a result that keep one worker busy */
-  /* The model holds for groups without a larger dimension than this; others gain only within the
-   * bounds of pairs. 0 means that it holds for all. */
+  /* The model holds for groups without a larger dimension than this; of others, those gain of which
+   * the device tells so, and pairs within these bounds. 0 means that it holds for all. */
   int64_t modelled_side;
   mmci_pair_gain pairs[MMCI_PAIR_GAINS];
 

@@ -37,15 +37,12 @@ bool mmci_group_gains(const mmci_group_facts *facts, int64_t batch, const mmci_g
   const mmci_group_part *inner = &parts[0], *outer = &parts[1];
   /* Transposed, A (B C) is a pair (C' B') A', so both kinds are judged alike. */
   const bool is_left = outer->left == 0;
-  const int64_t rows = is_left ? inner->m : inner->n, width = is_left ? inner->n : inner->m,
-                last = is_left ? outer->n : outer->m, side = inner->k > last ? inner->k : last;
-  for (int p = 0; p < MMCI_PAIR_GAINS; p++) {
-    const mmci_pair_gain *gain = &facts->pairs[p];
-    if ((double)rows * (double)batch >= (double)gain->rows && width <= gain->width &&
-        side <= (is_left ? gain->left_side : gain->right_side))
-      return true;
-  }
-  return false;
+  const int64_t rows = is_left ? inner->m : inner->n, last = is_left ? outer->n : outer->m;
+  const mmci_pair_sides pair = {.rows = (double)rows * (double)batch,
+                                .width = is_left ? inner->n : inner->m,
+                                .side = inner->k > last ? inner->k : last,
+                                .is_left = is_left};
+  return mmci_pair_gains(facts->pairs, &pair);
 }
 
 /* ---- the schedule -------------------------------------------------------------------------- */

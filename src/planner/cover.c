@@ -191,12 +191,12 @@ static double group_seconds(search *x, double *doubt) {
     all_s += step->all_s;
     modelled_s += step->modelled_s;
   }
-  if (!mmci_group_gains(&machine->facts, batch, x->parts, x->group.step_count))
-    return all_s * (1 + machine->facts.error);
   if (isfinite(x->told_s)) {
     *doubt = x->told_doubt;
     return x->told_s;
   }
+  if (!mmci_group_gains(&machine->facts, batch, x->parts, x->group.step_count))
+    return all_s * (1 + machine->facts.error);
   const double kept = machine->facts.keeps_common && all_s > 0 ? 1 - common_s / all_s : 1;
   if (common_s > 0 && kept == 1) *doubt = machine->facts.error;
   /* What was measured ends by no assumption; a model that was calibrated by products on their own

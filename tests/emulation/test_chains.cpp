@@ -1,7 +1,7 @@
 /* test_chains.cpp: the CUDA module's kernels for chains of small factors, run by the CPU: every
  * thread of a block is a fiber, and the order in which they run is shuffled at every barrier. What
  * group.c chooses among on a device is asked for here by name: squares, general, single, spines,
- * packs, tensor, tiles, rings, sides and vectors. Chains and what is expected of them:
+ * packs, tensor, tiles, rings, sides, vectors and panels. Chains and what is expected of them:
  * group_trials.h. As blocks run one after another, the first draws all tickets of spines; none ever
  * waits for another.
  *
@@ -25,9 +25,9 @@ extern "C" {
 #include "../group_trials.h"
 #include "../how_many.h"
 
-enum Kind { SQUARES, GENERAL, SINGLE, SPINES, PACKS, TENSOR, TILES, RINGS, SIDES, VECTORS };
-static const char *const KINDS[] = {"squares", "general", "single", "spines", "packs",
-                                    "tensor",  "tiles",   "rings",  "sides",  "vectors"};
+enum Kind { SQUARES, GENERAL, SINGLE, SPINES, PACKS, TENSOR, TILES, RINGS, SIDES, VECTORS, PANELS };
+static const char *const KINDS[] = {"squares", "general", "single", "spines",  "packs", "tensor",
+                                    "tiles",   "rings",   "sides",  "vectors", "panels"};
 
 static const mmci_group_limits LIMITS = {2, 223 * 1024, true, true, false};
 static const mmci_group_limits HOPPER = {2, 223 * 1024, true, true, true};
@@ -225,6 +225,13 @@ static mmc_status run_vectors(const mmci_group_limits &limits, const mmci_vector
              : mmci_vector_chain_launch(nullptr, &limits, t.group.dtype, &vectors, error);
 }
 
+static mmc_status run_panels(const mmci_panels &plan, Setup &s, mmci_error *error) {
+  mmci_panels panels = plan;
+  mmci_panels_bind(&panels, s.data.data(), s.result);
+  const mmc_status status = mmci_panels_prepare(&HOPPER, &panels, error);
+  return status != MMC_OK ? status : mmci_panels_launch(nullptr, &HOPPER, &panels, error);
+}
+
 /* Which kernel, and how it was laid out. */
 struct Plan {
   Kind kind;
@@ -237,6 +244,8 @@ struct Plan {
   mmci_rings rings, any_rings;
   mmci_sides sides;
   mmci_vector_chain vectors;
+  mmci_panels panels;
+  int tile; /* which one panels are tried by */
 
   /* False when the chain does not suit the kernel. */
   bool make(const trial &t, Kind kind_, const mmci_group_limits &limits_ = LIMITS) {
@@ -252,6 +261,7 @@ struct Plan {
                ? plan_rings(&HOPPER, t, 4, &rings) && plan_rings(&HOPPER, t, 1, &any_rings)
            : kind == SIDES   ? mmci_sides_plan(&HOPPER, &t.group, &sides)
            : kind == VECTORS ? mmci_vector_chain_plan(&limits, &t.group, &vectors)
+           : kind == PANELS  ? mmci_panels_plan(&HOPPER, &t.group, tile, &panels)
                              : mmci_spines_can(&t.group);
   }
   mmc_status run(const trial &t, Setup &s, mmci_error *error) const {
@@ -264,6 +274,7 @@ struct Plan {
            : kind == RINGS   ? run_rings(rings, any_rings, s, error)
            : kind == SIDES   ? run_sides(sides, s, error)
            : kind == VECTORS ? run_vectors(limits, vectors, t, s, error)
+           : kind == PANELS  ? run_panels(panels, s, error)
                              : run_spines(limits, t, s, error);
   }
 };
@@ -626,6 +637,40 @@ static void test_no_sides() {
          "addresses of whole words", t, SIDES);
   s.data[1] = (const char *)s.data[1] + 8;
   expect(!mmci_sides_bind(&plan.sides, s.data.data(), s.result), "other addresses", t, SIDES);
+}
+
+/* Every tile, with the least and most sides that it is for, and any between; as many chains as
+ * units, fewer, and more. Of three sides a short run takes one. */
+static void test_panels() {
+  enum { SIDES = 3 };
+  mmci_panels_size size;
+  const int first = (int)below(SIDES);
+  for (plan.tile = 0; mmci_panels_size_of(plan.tile, &size); plan.tile++)
+    for (int k = 0; k < how_many(1, SIDES); k++) {
+      const int64_t most = size.tile * size.down, fewer = most - size.down + 1,
+                    least = fewer < 49 ? 49 : fewer;
+      const int kind = (first + plan.tile + k) % SIDES;
+      int64_t side = kind == 0 ? least + below(most - least + 1) : kind == 1 ? most : least;
+      if (side < 65 && side % 2 == 0) side--; /* even ones are for other kernels */
+      draw_squares(&t, side, 2 + below(2 * size.units + 2), &random_state);
+      if (below(3) == 0) t.group.precision = MMCI_REPRODUCIBLE;
+      try_kind(PANELS);
+    }
+  plan.tile = plan.tile - 1; /* the largest */
+  for (int64_t side : {47, 64, 209}) {
+    begin_squares(side, 3, 9);
+    for (int i = 0; mmci_panels_size_of(i, &size); i++)
+      expect(!mmci_panels_plan(&HOPPER, &t.group, i, &plan.panels), "other sides have none", t,
+             PANELS);
+  }
+  begin_squares(200, 3, 9);
+  expect(plan.make(t, PANELS), "a plan", t, PANELS);
+  expect(!mmci_panels_plan(&LIMITS, &t.group, plan.tile, &plan.panels),
+         "cards before Hopper have none", t, PANELS);
+  t.forms[1].trans = true;
+  expect(!plan.make(t, PANELS), "transposed ones have none", t, PANELS);
+  begin_squares(200, 3, 9, MMC_C64);
+  expect(!plan.make(t, PANELS), "other dtypes have none", t, PANELS);
 }
 
 /* Rows and columns, by matrices stored either way: words of every size, lines that take threads of
@@ -1134,10 +1179,12 @@ static void test_in_order(Kind kind, mmc_dtype dtype) {
     const int64_t most = k % 4 == 0 ? 40 : 17;
     int64_t batch = k % 3 == 0 ? 1 : 1 + below(20);
     int32_t n = 2 + (int32_t)below(5);
-    const int64_t side = kind == SQUARES ? SQUARE_SIDES[k % 6].side
-                         : kind == SIDES ? random_side(dtype)
-                                         : 0;
-    if (kind == SIDES && batch == 1) batch = 2;
+    const int64_t side = kind == SQUARES  ? SQUARE_SIDES[k % 6].side
+                         : kind == SIDES  ? random_side(dtype)
+                         : kind == PANELS ? 65 + below(8)
+                                          : 0;
+    if ((kind == SIDES || kind == PANELS) && batch == 1) batch = 2;
+    plan.tile = 0;
     int64_t dims[8];
     for (int i = 0; i <= n; i++) dims[i] = side > 0 ? side : 1 + below(most);
     if (k % 8 == 7 && (kind == GENERAL || kind == TENSOR)) { /* alone, a product may be larger */
@@ -1172,6 +1219,7 @@ static void test_all_in_order() {
   test_in_order<mmci_real_element<float>>(SQUARES, MMC_F32);
   test_in_order<mmci_real_element<float>>(TILES, MMC_F32);
   test_in_order<mmci_real_element<float>>(SIDES, MMC_F32);
+  test_in_order<mmci_real_element<float>>(PANELS, MMC_F32);
   test_in_order<mmci_real_element<double>>(SIDES, MMC_F64);
   test_in_order<mmci_complex_element<float>>(SIDES, MMC_C64);
   test_in_order<mmci_complex_element<double>>(SIDES, MMC_C128);
@@ -1204,6 +1252,7 @@ int main(int argc, char **argv) {
     test_sides(dtype), test_vectors(dtype);
   test_no_vectors();
   test_no_sides();
+  test_panels();
   test_tensor(MMC_F16);
   test_tensor(MMC_BF16);
   test_hurry();

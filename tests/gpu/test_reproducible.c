@@ -259,14 +259,16 @@ static bool chain_is_right(const target *on, mmci_queue *queue, const chain *x, 
 /* Draws a chain from left to right that the kernel of a variant takes; squares have sides that have
  * a kernel of their own. */
 static bool draw_chain(const target *on, mmc_dtype dtype, int variant, uint64_t *random, chain *x) {
-  enum { SQUARES = 6, TILES = 7, BY_SIDE = 9 };
+  enum { SQUARES = 6, TILES = 7, BY_SIDE = 9, PANELS = 11 };
   static const int64_t SIDES[] = {4, 8, 12, 16, 32, 64};
   const int32_t n = (int32_t)(2 + random_below(random, FACTORS_MOST - 1));
-  const int64_t side = variant == BY_SIDE ? 2 + random_below(random, 47)
-                                          : SIDES[random_below(random, 6)],
+  const int64_t side = variant == BY_SIDE  ? 2 + random_below(random, 47)
+                       : variant == PANELS ? 65 + random_below(random, 100)
+                                           : SIDES[random_below(random, 6)],
                 batch = 2 + random_below(random, 300),
                 most = random_below(random, 2) == 0 ? 20 : 60;
-  const bool square = variant == SQUARES || variant == BY_SIDE, tight = square || variant == TILES;
+  const bool square = variant == SQUARES || variant == BY_SIDE || variant == PANELS,
+             tight = square || variant == TILES;
   int64_t dims[FACTORS_MOST + 1];
   for (int32_t d = 0; d <= n; d++) dims[d] = square ? side : 1 + random_below(random, most);
   bool fine = true;
@@ -328,11 +330,22 @@ static bool try_chain(const target *on, mmci_queue *queue, mmc_dtype dtype, int 
 }
 
 static void try_chains(const target *on, mmci_queue *queue, uint64_t *random) {
-  enum { ANY, GENERAL, TENSOR = 4, PACKS, SQUARES, TILES, BY_SIDE = 9, NONE, VARIANTS_MOST = 6 };
+  enum {
+    ANY,
+    GENERAL,
+    TENSOR = 4,
+    PACKS,
+    SQUARES,
+    TILES,
+    BY_SIDE = 9,
+    PANELS = 11,
+    NONE,
+    VARIANTS_MOST = 7
+  };
   static const struct {
     mmc_dtype dtype;
     int variants[VARIANTS_MOST];
-  } KINDS[] = {{MMC_F32, {GENERAL, PACKS, SQUARES, TILES, BY_SIDE, ANY}},
+  } KINDS[] = {{MMC_F32, {GENERAL, PACKS, SQUARES, TILES, BY_SIDE, PANELS, ANY}},
                {MMC_F64, {GENERAL, PACKS, BY_SIDE, ANY, NONE}},
                {MMC_C64, {GENERAL, PACKS, BY_SIDE, ANY, NONE}},
                {MMC_C128, {GENERAL, PACKS, BY_SIDE, ANY, NONE}},
@@ -344,8 +357,9 @@ static void try_chains(const target *on, mmci_queue *queue, uint64_t *random) {
       int taken = 0;
       for (int round = 0; round < rounds; round++)
         taken += try_chain(on, queue, KINDS[t].dtype, KINDS[t].variants[v], random);
-      /* Those of 16 bits need tensor cores, those by side Hopper. */
-      if (mmc_dtype_size(KINDS[t].dtype) != 2 && KINDS[t].variants[v] != BY_SIDE)
+      /* Those of 16 bits need tensor cores, those by side and by panels Hopper. */
+      if (mmc_dtype_size(KINDS[t].dtype) != 2 && KINDS[t].variants[v] != BY_SIDE &&
+          KINDS[t].variants[v] != PANELS)
         expect(2 * taken >= rounds, "chains that a kernel takes");
     }
 }

@@ -610,6 +610,47 @@ double mmci_cuda_model_sides_us(const mmci_cuda_model *model, const mmci_group_l
               common_us(chain, &COPIES_OF_SIDES, chains));
 }
 
+/* A tile of panels.cu does what one of sides.cu does. */
+mmci_model_counts mmci_cuda_model_panels_counts(const mmci_group_limits *limits,
+                                                const mmci_group *chain,
+                                                const mmci_panels *panels) {
+  enum { WORD = 4 };
+  mmci_panels_size tile = {1, 1, 1};
+  (void)mmci_panels_size_of(panels->size, &tile);
+  const mmci_sides_size size = {.side = panels->side,
+                                .height = tile.tile,
+                                .width = tile.tile,
+                                .piece = panels->side % WORD == 0 ? WORD : 1,
+                                .lanes = tile.down * tile.down,
+                                .units = tile.units,
+                                .chains = 1};
+  return by_side_counts(limits, chain, &size);
+}
+
+double mmci_cuda_model_panels_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                 const mmci_group *chain, const mmci_panels *panels) {
+  const mmci_model_counts c = mmci_cuda_model_panels_counts(limits, chain, panels);
+  return fmax(counted_us(&model->dtypes[chain->dtype].panels, &c, limits, (double)chain->batch),
+              common_us(chain, &COPIES_OF_SIDES, 1));
+}
+
+bool mmci_cuda_model_plan_panels(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                 const mmci_group *chain, mmci_panels *out) {
+  double least = (double)NAN;
+  bool found = false;
+  mmci_panels panels;
+  mmci_panels_size size;
+  for (int i = 0; mmci_panels_size_of(i, &size); i++) {
+    if (!mmci_panels_plan(limits, chain, i, &panels)) continue;
+    const double us = mmci_cuda_model_panels_us(model, limits, chain, &panels);
+    if (found && !(us < least)) continue;
+    found = true;
+    least = us;
+    *out = panels;
+  }
+  return found;
+}
+
 double mmci_cuda_model_tensor_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                                  const mmci_group *chain, const mmci_tensor *tensor) {
   /* Of one chain each product waits for all warps: 72 chains of three and four 18 x 18 to 64 x 64

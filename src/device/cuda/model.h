@@ -62,6 +62,7 @@ typedef struct mmci_model_dtype {
   mmci_model_general tiled;                  /* groups by tiles.cu, f32 */
   mmci_model_general rings;                  /* f32 */
   mmci_model_general sides;                  /* groups by sides.cu, f32, f64 and c64 */
+  mmci_model_general panels;                 /* f32 */
   mmci_model_general by_lane;                /* groups by lanes.cu */
   mmci_model_general by_strip;  /* groups by strips.cu and strips_double.cu: all but f32 and c64 */
   mmci_model_general by_vector; /* groups by vector_chains.cu */
@@ -133,6 +134,14 @@ double mmci_cuda_model_sides_us(const mmci_cuda_model *model, const mmci_group_l
 /* Returns the constants of a kernel of sides.cu or lanes.cu. */
 const mmci_model_general *mmci_cuda_model_sides(const mmci_cuda_model *model,
                                                 const mmci_sides *sides);
+mmci_model_counts mmci_cuda_model_panels_counts(const mmci_group_limits *limits,
+                                                const mmci_group *chain, const mmci_panels *panels);
+double mmci_cuda_model_panels_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                 const mmci_group *chain, const mmci_panels *panels);
+/* Lays a chain out for panels.cu by the tile that is predicted to be the fastest; returns false
+ * when none takes it. */
+bool mmci_cuda_model_plan_panels(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                 const mmci_group *chain, mmci_panels *out);
 double mmci_cuda_model_vectors_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                                   const mmci_group *chain, const mmci_vector_chain *vectors);
 double mmci_cuda_model_single_us(const mmci_cuda_model *model, const mmci_group *chain,

@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/element_bytes.h"
+#include "device/cuda/facts.h"
 #include "device/cuda/group/arena.h"
 #include "device/cuda/group/fused.h"
 #include "device/cuda/group/fused_half.h"
@@ -37,6 +38,7 @@ typedef enum kind {
   RINGS,
   SIDES,
   VECTORS,
+  PANELS,
   NO_KERNEL
 } kind;
 
@@ -52,6 +54,7 @@ enum {
   VARIANT_RINGS = 8,
   VARIANT_SIDES = 9,
   VARIANT_VECTORS = 10,
+  VARIANT_PANELS = 11,
   VARIANTS
 };
 
@@ -76,6 +79,7 @@ struct mmci_group_kernel {
   mmci_rings any_rings;      /* set when kind is RINGS; takes any addresses */
   mmci_sides sides;          /* set when kind is SIDES */
   mmci_vector_chain vectors; /* set when kind is VECTORS */
+  mmci_panels panels;        /* set when kind is PANELS */
   kind other;                /* takes any addresses; set with what it needs when kind is SIDES */
 };
 
@@ -177,6 +181,8 @@ static double predicted_us(const mmci_cuda_model *model, const mmci_group *chain
       return mmci_cuda_model_sides_us(model, &kernel->limits, chain, &kernel->sides);
     case VECTORS:
       return mmci_cuda_model_vectors_us(model, &kernel->limits, chain, &kernel->vectors);
+    case PANELS:
+      return mmci_cuda_model_panels_us(model, &kernel->limits, chain, &kernel->panels);
     case NOTHING:
     case NO_KERNEL:
       break;
@@ -201,6 +207,7 @@ static double error_of(const mmci_cuda_model *model, const mmci_group *chain,
   const mmci_model_dtype *d = &model->dtypes[chain->dtype];
   const mmci_model_general *own = kernel->kind == SIDES
                                       ? mmci_cuda_model_sides(model, &kernel->sides)
+                                  : kernel->kind == PANELS  ? &d->panels
                                   : kernel->kind == RINGS   ? &d->rings
                                   : kernel->kind == PACKS   ? &d->packs
                                   : kernel->kind == TENSOR  ? &d->tensor
@@ -286,12 +293,19 @@ static bool plan_sides(const mmci_group *chain, mmci_group_kernel *kernel) {
   return by_tiles || mmci_general_plan(&limits, chain, &kernel->general);
 }
 
+static bool may_be_panels(const mmci_cuda_model *model, const mmci_group *chain,
+                          mmci_group_kernel *kernel) {
+  return mmci_cuda_model_plan_panels(model, &kernel->limits, chain, &kernel->panels);
+}
+
 /* Plans the fastest of these other kernels. */
 static void plan_beside_sides(const mmci_cuda_model *model, const mmci_group *chain,
                               mmci_group_kernel *kernel) {
   const bool any_order = !mmci_precision_is_reproducible(chain->precision);
   if (way_of(&kernel->sides) == MMCI_BY_STRIP && plan_tensor(chain, kernel))
     kernel->other = TENSOR;
+  else if (may_be_panels(model, chain, kernel))
+    kernel->other = PANELS;
   else if (any_order && may_be_rings(model, chain, kernel))
     kernel->other = RINGS;
   else if (mmci_tiles_plan(chain, &kernel->tiles))
@@ -313,6 +327,12 @@ static bool may_be_tiles(const mmci_group *chain, bool by_side, mmci_group_kerne
 static void consider_rings(const mmci_cuda_model *model, const mmci_group *chain, double *us,
                            mmci_group_kernel *kernel) {
   if (may_be_rings(model, chain, kernel)) consider(model, chain, RINGS, us, kernel);
+}
+
+/* Takes panels.cu where it is predicted to be faster than the kind before. */
+static void consider_panels(const mmci_cuda_model *model, const mmci_group *chain, double *us,
+                            mmci_group_kernel *kernel) {
+  if (may_be_panels(model, chain, kernel)) consider(model, chain, PANELS, us, kernel);
 }
 
 /* Takes vector_chains.cu where it is predicted to be faster than the kind before. */
@@ -369,7 +389,9 @@ static void choose_in_order(const mmci_cuda_model *model, const mmci_group *chai
                             mmci_group_kernel *kernel) {
   const bool turned = chain->turned && mmci_dtype_is_complex(chain->dtype);
   kernel->kind = NO_KERNEL;
-  if (!mmci_arena_is_small(chain) || turned) return;
+  if (turned) return;
+  if (may_be_panels(model, chain, kernel)) offer(model, chain, PANELS, VARIANT_PANELS, 0, kernel);
+  if (!mmci_arena_is_small(chain)) return;
   if (mmci_cuda_element_bytes(chain->dtype) == 2) {
     if (plan_tensor(chain, kernel)) offer(model, chain, TENSOR, VARIANT_TENSOR, 0, kernel);
     return;
@@ -412,6 +434,7 @@ static void choose_alone(const mmci_cuda_model *model, const mmci_group *chain,
   double us = predicted_us(model, chain, kernel);
   consider_rings(model, chain, &us, kernel);
   consider_vectors(model, chain, &us, kernel);
+  consider_panels(model, chain, &us, kernel);
   if (kernel->kind == NO_KERNEL) choose_first(chain, kernel);
 }
 
@@ -444,11 +467,17 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
     kernel->kind = is_one ? VECTORS : NO_KERNEL;
     return;
   }
+  if (chain->variant == VARIANT_PANELS) {
+    kernel->kind = may_be_panels(model, chain, kernel) ? PANELS : NO_KERNEL;
+    return;
+  }
   if (chain->variant == VARIANT_FUSED || !mmci_arena_is_small(chain)) {
     const bool asked = chain->variant == VARIANT_FUSED || chain->variant == 0;
     kernel->kind = asked ? choose_fused(chain, kernel) : NO_KERNEL;
     double us = predicted_us(model, chain, kernel);
-    if (chain->variant == 0) consider_vectors(model, chain, &us, kernel);
+    if (chain->variant != 0) return;
+    consider_vectors(model, chain, &us, kernel);
+    consider_panels(model, chain, &us, kernel);
     return;
   }
   if (chain->variant == VARIANT_TENSOR) {
@@ -488,6 +517,7 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
     consider(model, chain, PACKS, &us, kernel);
   consider_rings(model, chain, &us, kernel);
   consider_vectors(model, chain, &us, kernel);
+  consider_panels(model, chain, &us, kernel);
   consider_few(model, chain, &us, kernel);
 }
 
@@ -527,6 +557,7 @@ const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *ch
                                       [TILES] = "chain in tiles",
                                       [RINGS] = "chain in rings",
                                       [VECTORS] = "chain of vectors",
+                                      [PANELS] = "chain by panels",
                                       [NO_KERNEL] = "none"};
   static const char *const BY[] = {[MMCI_BY_SIDE] = "chain by side",
                                    [MMCI_BY_LANE] = "chain by lane",
@@ -546,10 +577,27 @@ const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *ch
   return NAMES[kind];
 }
 
+/* Says whether the kernel fuses a pair beyond the bounds of what was measured to gain, of which the
+ * model is not believed. */
+static bool is_beyond_gains(const mmci_device *device, const mmci_group *chain, kind kind) {
+  if (kind != FUSED && kind != FUSED_HALF && kind != FUSED_TF32) return false;
+  const mmci_group_product *inner = &chain->products[0], *outer = &chain->products[1];
+  const bool is_left = outer->left == chain->n;
+  const int64_t rows = is_left ? inner->m : inner->n, last = is_left ? outer->n : outer->m;
+  const mmci_facts facts =
+      mmci_cuda_facts_of(device->properties.multiProcessorCount, chain->dtype, chain->precision);
+  const mmci_pair_sides pair = {.rows = (double)rows * (double)chain->batch,
+                                .width = is_left ? inner->n : inner->m,
+                                .side = inner->k > last ? inner->k : last,
+                                .is_left = is_left};
+  return !mmci_pair_gains(facts.pairs, &pair);
+}
+
 double mmci_cuda_chain_seconds(const mmci_device *device, const mmci_group *chain, double *error) {
   mmci_group_kernel kernel;
   if (!is_sound(chain)) return (double)NAN;
   choose_for(device, chain, &kernel);
+  if (is_beyond_gains(device, chain, kernel.kind)) return (double)NAN;
   const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
   const double us = predicted_us(model, chain, &kernel);
   *error = error_of(model, chain, &kernel, us);
@@ -621,11 +669,14 @@ static mmc_status prepare_kind(mmci_group_kernel *kernel, kind kind, const mmci_
     case VECTORS:
       status = mmci_vector_chain_prepare(kernel->dtype, &kernel->vectors, error);
       break;
+    case PANELS:
+      status = mmci_panels_prepare(&kernel->limits, &kernel->panels, error);
+      break;
     case NO_KERNEL:
       status = mmci_fail(error, MMC_E_UNSUPPORTED,
                          "chain: expected factors of at most %d x %d that fit in the memory of a "
-                         "multiprocessor, a batch of vectors by matrices, or two products with an "
-                         "intermediate of at most %d "
+                         "multiprocessor, a batch of vectors by matrices, one of equal squares "
+                         "in f32 on Hopper, or two products with an intermediate of at most %d "
                          "columns or rows (%d in f32, %d in f16 and bf16 on Hopper), and variant 0 "
                          "to %d, got others",
                          MMCI_GROUP_SIDE, MMCI_GROUP_SIDE, MMCI_FUSED_WIDTH, MMCI_FUSED_WIDEST,
@@ -747,6 +798,13 @@ static mmc_status enqueue_vectors(mmci_queue *queue, const mmci_group_kernel *ke
   return mmci_vector_chain_launch(queue->stream, &kernel->limits, kernel->dtype, &vectors, error);
 }
 
+static mmc_status enqueue_panels(mmci_queue *queue, const mmci_group_kernel *kernel,
+                                 const void *const *operands, void *c, mmci_error *error) {
+  mmci_panels panels = kernel->panels;
+  mmci_panels_bind(&panels, operands, c);
+  return mmci_panels_launch(queue->stream, &kernel->limits, &panels, error);
+}
+
 static mmc_status enqueue_kind(mmci_queue *queue, const mmci_group_kernel *kernel, kind kind,
                                const void *const *operands, void *c, mmci_error *error);
 
@@ -781,6 +839,8 @@ static mmc_status enqueue_kind(mmci_queue *queue, const mmci_group_kernel *kerne
       return enqueue_sides(queue, kernel, operands, c, error);
     case VECTORS:
       return enqueue_vectors(queue, kernel, operands, c, error);
+    case PANELS:
+      return enqueue_panels(queue, kernel, operands, c, error);
     case SPINES:
       return mmci_spines_launch(queue->stream, &kernel->limits, kernel->spines, operands, c, error);
     case FUSED:

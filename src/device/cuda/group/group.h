@@ -11,13 +11,23 @@
  * rings  takes f32 without gaps, any tree of matrices to 64 x 64 in large batches, on Hopper
  *        (rings.c, rings.cu)
  * vectors takes batches of chains of any dtype whose running product is a vector, by matrices of
- * any size without gaps, on Hopper (vector_chains.h, vector_chains.c, vector_chains.cu) single
- * takes chains of a few factors, f32 or f64, no more than multiprocessors (single.c, single.cu)
+ *        any size without gaps, on Hopper (vector_chains.h, vector_chains.c, vector_chains.cu)
+ *
+ * single takes chains of a few factors, f32 or f64, no more than multiprocessors (single.c,
+ *        single.cu)
+ *
  * squares takes f32 squares of a few sizes from left to right, for large batches (squares.cu)
+ *
  * sides  takes squares of sides that kernels were compiled for, without gaps, from left to right,
  *        in batches, on Hopper: f32, f64 and c64 by sides.cu, f64 and c128 by strips_double.cu, f16
- * and bf16 by strips.cu, and small ones of any dtype by lanes.cu (sides.h, sides.c) spines takes
- * one chain of any length, or few, their products on the whole device (spines.c, spines.cu) */
+ *        and bf16 by strips.cu, and small ones of any dtype by lanes.cu (sides.h, sides.c)
+ *
+ * panels takes squares in f32 of any side from 65 to 208, and odd ones from 49 on, without gaps,
+ *        from left to right, in batches, on Hopper (sides.h, panels.c, panels.cu)
+ *
+ * spines takes one chain of any length, or few, their products on the whole device (spines.c,
+ *        spines.cu)
+ */
 #ifndef MMCI_CUDA_GROUP_GROUP_H
 #define MMCI_CUDA_GROUP_GROUP_H
 
@@ -422,6 +432,30 @@ mmc_status mmci_strips_double_prepare(mmc_dtype dtype, int number, mmci_error *e
 mmc_status mmci_strips_double_launch(cudaStream_t stream, const mmci_group_limits *limits,
                                      mmc_dtype dtype, int number, const mmci_squares *squares,
                                      mmci_error *error);
+
+/* ---- panels ---------------------------------------------------------------------------------- */
+
+typedef struct mmci_panels {
+  mmci_squares squares;
+  int32_t side;
+  uint8_t size; /* one of the tiles in sides.h, by number */
+} mmci_panels;
+
+/* Says what sides.h has about tile number i; false where there is no such tile. */
+typedef struct mmci_panels_size {
+  int tile, down, units;
+} mmci_panels_size;
+bool mmci_panels_size_of(int i, mmci_panels_size *out);
+
+/* Lays the chain out by tile number i; returns false when the kernel does not take it so. */
+bool mmci_panels_plan(const mmci_group_limits *limits, const mmci_group *chain, int i,
+                      mmci_panels *out);
+/* Sets the addresses of operands and result. */
+void mmci_panels_bind(mmci_panels *panels, const void *const *operands, void *c);
+mmc_status mmci_panels_prepare(const mmci_group_limits *limits, const mmci_panels *panels,
+                               mmci_error *error);
+mmc_status mmci_panels_launch(cudaStream_t stream, const mmci_group_limits *limits,
+                              const mmci_panels *panels, mmci_error *error);
 
 /* ---- spines -----------------------------------------------------------------------------------
  */

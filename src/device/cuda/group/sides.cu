@@ -17,14 +17,8 @@
  */
 #include "device/cuda/group/bulk_copies.cuh"
 
-#include "device/cuda/elements.cuh"
 #include "device/cuda/group/sides.h"
-
-enum { WARP = 32, BANKS = 32, BANK_BYTES = 4, WORD_BYTES = 16 };
-
-static constexpr int up(int x, int to) {
-  return (x + to - 1) / to * to;
-}
+#include "device/cuda/group/sides_tile.cuh"
 
 template <typename Element_, int SIDE_, int HEIGHT_, int WIDTH_, int PIECE_, int DOWN_, int LANES_,
           int SLOTS_, int UNITS_, int TERMS_, bool AHEAD_>
@@ -34,7 +28,8 @@ struct SidesShape {
                        LANES = LANES_, SLOTS = SLOTS_, UNITS = UNITS_, TERMS = TERMS_,
                        AREA = SIDE * SIDE, ACROSS = LANES / DOWN, ROWS = HEIGHT * DOWN,
                        COLS = WIDTH * ACROSS;
-  static constexpr bool AHEAD = AHEAD_, SPLIT = LANES < WARP, AT_ONCE = SIDE % 2 == 1;
+  static constexpr bool AHEAD = AHEAD_, SPLIT = LANES < WARP, AT_ONCE = SIDE % 2 == 1,
+                        WHOLE_ROWS = ROWS == SIDE, WHOLE_COLS = COLS == SIDE;
   /* Elements of a word and of all banks of shared memory. */
   static constexpr int BYTES_EACH = (int)sizeof(Element), WORD = WORD_BYTES / BYTES_EACH,
                        IN_BANKS = BANKS * BANK_BYTES / BYTES_EACH;
@@ -43,19 +38,10 @@ struct SidesShape {
   static constexpr int up_to_other_banks(int x) {
     return up(x + IN_BANKS / 2, IN_BANKS) - IN_BANKS / 2;
   }
-  /* From a column of the running product to the next: four columns that lanes write at once, a
-   * piece apart, begin in different banks, or two and two where pieces are words of four. */
-  static constexpr int pitch_of(int rows) {
-    const int wanted = PIECE >= 4 ? IN_BANKS / 2 : IN_BANKS / 4;
-    for (int pitch = up(rows, WORD); pitch < rows + IN_BANKS; pitch += WORD) {
-      const int at = PIECE * pitch % IN_BANKS;
-      if (at == wanted || at == IN_BANKS - wanted) return pitch;
-    }
-    return up(rows, WORD);
-  }
   /* From a chain's factor in a slot to the next's; the place has the result as well. */
   static constexpr int FACTOR = AT_ONCE || !SPLIT ? AREA : up_to_other_banks(AREA),
-                       PITCH = pitch_of(ROWS), TURNED = up(SIDE * PITCH, WORD),
+                       PITCH = mmci_sides_pitch(ROWS, PIECE, WORD, IN_BANKS),
+                       TURNED = up(SIDE * PITCH, WORD),
                        PRODUCT = SPLIT ? up_to_other_banks(TURNED) : TURNED,
                        SLOT = up(CHAINS * FACTOR, WORD), GATE_BYTES = up(SLOTS * 8, WORD_BYTES),
                        BYTES = GATE_BYTES + (SLOTS * SLOT + CHAINS * PRODUCT) * BYTES_EACH;
@@ -72,69 +58,6 @@ struct SidesShape {
   static_assert(UNITS * BYTES + BEHIND <= 227 * 1024, "memory");
 };
 
-/* ---- pieces ---------------------------------------------------------------------------------- */
-
-template <int value_>
-struct constant {
-  static constexpr int value = value_;
-};
-
-/* Calls for_piece(at, size), constants, for pieces of COUNT elements of a lane: as many of PIECE as
- * there are, then smaller ones. */
-template <int COUNT, int PIECE, int AT = 0, typename Call>
-static __device__ __forceinline__ void for_pieces(Call for_piece) {
-  if constexpr (AT + PIECE <= COUNT) {
-    for_piece(constant<AT>{}, constant<PIECE>{});
-    for_pieces<COUNT, PIECE, AT + PIECE>(for_piece);
-  } else if constexpr (AT < COUNT) {
-    for_pieces<COUNT, PIECE / 2, AT>(for_piece);
-  }
-}
-
-/* Reads a lane's elements of a line: LANES lanes have neighbouring pieces. */
-template <int COUNT, int PIECE, int LANES, typename Element>
-static __device__ __forceinline__ void read_line(Element *to, const Element *line, int lane) {
-  for_pieces<COUNT, PIECE>([&](auto at, auto size) {
-    mmci_copy_word<size.value>(to + at.value, line + at.value * LANES + lane * size.value);
-  });
-}
-
-/* Terms of the sums that a lane is about to add, and of those after. */
-template <typename Shape>
-struct Terms {
-  alignas(WORD_BYTES) typename Shape::Element left[2][up(Shape::HEIGHT, Shape::WORD)],
-      right[2][up(Shape::WIDTH, Shape::WORD)];
-  template <typename Element>
-  __device__ __forceinline__ void read(int which, const Element *column, const Element *row,
-                                       int lane_down, int lane_across) {
-    read_line<Shape::HEIGHT, Shape::WORD, Shape::DOWN>(left[which], column, lane_down);
-    read_line<Shape::WIDTH, Shape::PIECE, Shape::ACROSS>(right[which], row, lane_across);
-  }
-};
-
-/* Adds COUNT terms, from a column of the product and a row of the factor on. */
-template <typename Shape, int COUNT, typename Element = typename Shape::Element>
-static __device__ __forceinline__ void add_terms(const Element *column, const Element *row,
-                                                 int lane_down, int lane_across,
-                                                 Terms<Shape> &terms,
-                                                 Element (&sums)[Shape::HEIGHT][Shape::WIDTH]) {
-  constexpr int HEIGHT = Shape::HEIGHT;
-#pragma unroll
-  for (int k = 0; k < COUNT; k++) {
-    const int now = k % 2, read = Shape::AHEAD ? k + 1 : k;
-    terms.read(read % 2, column + read * Shape::PITCH, row + read * Shape::SIDE, lane_down,
-               lane_across);
-#pragma unroll
-    for (int j = 0; j < Shape::WIDTH; j++)
-#pragma unroll
-      for (int at = 0; at < HEIGHT; at++) {
-        /* Columns go to and fro: the last row of one is the first of the next. */
-        const int i = j % 2 == 0 ? at : HEIGHT - 1 - at;
-        mmci_fuse_product(sums[i][j], terms.left[now][i], terms.right[now][j]);
-      }
-  }
-}
-
 /* Adds all terms of a product. */
 template <typename Shape, typename Element = typename Shape::Element>
 static __device__ __forceinline__ void multiply(const Element *product, const Element *factor,
@@ -149,33 +72,15 @@ static __device__ __forceinline__ void multiply(const Element *product, const El
   if constexpr (Shape::AHEAD) terms.read(0, product, factor, lane_down, lane_across);
 #pragma unroll 1
   for (int k = TERMS; k <= Shape::SIDE; k += TERMS) {
-    add_terms<Shape, TERMS>(product, factor, lane_down, lane_across, terms, sums);
+    add_terms<Shape, TERMS>(product, factor, Shape::SIDE, lane_down, lane_across, terms, sums);
     product += TERMS * Shape::PITCH;
     factor += TERMS * Shape::SIDE;
   }
   if constexpr (REST > 0)
-    add_terms<Shape, REST>(product, factor, lane_down, lane_across, terms, sums);
+    add_terms<Shape, REST>(product, factor, Shape::SIDE, lane_down, lane_across, terms, sums);
 }
 
 /* ---- the running product --------------------------------------------------------------------- */
-
-/* Tells a lane's place among those of a chain. Its neighbours read the same words of either
- * operand. */
-template <typename Shape>
-static __device__ __forceinline__ void place_lane(unsigned lane, int *down, int *across) {
-  const unsigned warp = lane / WARP, pair = (lane & 1) | ((lane >> 1) & 2), high = (lane >> 1) & 1,
-                 wide = pair | ((lane >> 2) & 4), tall = high | ((lane >> 2) & 6);
-  if constexpr (Shape::SPLIT) {
-    *across = (int)pair;
-    *down = (int)(high | ((lane >> 2) & 2));
-  } else if constexpr (Shape::ACROSS % 8 == 0) { /* a warp is 4 x 8 lanes */
-    *across = (int)(warp % (Shape::ACROSS / 8) * 8 + wide);
-    *down = (int)(warp / (Shape::ACROSS / 8) * 4 + (tall & 3));
-  } else { /* or 8 x 4 */
-    *across = (int)(warp % (Shape::ACROSS / 4) * 4 + pair);
-    *down = (int)(warp / (Shape::ACROSS / 4) * 8 + tall);
-  }
-}
 
 /* Turns a factor, as it is stored, into the place of the product: a lane has some rows of a column
  * at a time. */
@@ -193,56 +98,6 @@ static __device__ __forceinline__ void turn_factor(const Element *from, Element 
         rows[q] = from[(line * WORD + q) * SIDE + col];
     mmci_copy_word<WORD>(product + col * Shape::PITCH + line * WORD, rows);
   }
-}
-
-/* Writes a lane's sums to the place of the product; rows of each pair change places. */
-template <typename Shape, typename Element = typename Shape::Element>
-static __device__ __forceinline__ void store_product(
-    Element *product, int lane_down, int lane_across,
-    const Element (&sums)[Shape::HEIGHT][Shape::WIDTH]) {
-  for_pieces<Shape::WIDTH, Shape::PIECE>([&](auto cols, auto width) {
-    const int c = cols.value * Shape::ACROSS + lane_across * width.value;
-    if (Shape::COLS > Shape::SIDE && c >= Shape::SIDE) return;
-#pragma unroll
-    for (int p = 0; p < width.value; p++)
-      for_pieces<Shape::HEIGHT, Shape::WORD>([&](auto rows, auto height) {
-        alignas(WORD_BYTES) Element piece[height.value];
-#pragma unroll
-        for (int q = 0; q < height.value; q++)
-          piece[q] = sums[rows.value + (height.value > 1 ? q ^ 1 : q)][cols.value + p];
-        mmci_copy_word<height.value>(
-            product + (c + p) * Shape::PITCH + rows.value * Shape::DOWN + lane_down * height.value,
-            piece);
-      });
-  });
-}
-
-/* Writes a lane's sums as a result, of which the rows of each pair lie in each other's place where
- * flip is 1. */
-template <typename Shape, typename Element = typename Shape::Element>
-static __device__ __forceinline__ void store_result(
-    Element *to, int lane_down, int lane_across, int flip, bool in_order,
-    const Element (&sums)[Shape::HEIGHT][Shape::WIDTH]) {
-  constexpr int SIDE = Shape::SIDE;
-  for_pieces<Shape::HEIGHT, Shape::WORD>([&](auto rows, auto height) {
-#pragma unroll
-    for (int q = 0; q < height.value; q++) {
-      const int r =
-          rows.value * Shape::DOWN + lane_down * height.value + (height.value > 1 ? q ^ flip : q);
-      if (Shape::ROWS > SIDE && r >= SIDE) continue;
-      for_pieces<Shape::WIDTH, Shape::PIECE>([&](auto cols, auto width) {
-        const int c = cols.value * Shape::ACROSS + lane_across * width.value;
-        if (Shape::COLS > SIDE && c >= SIDE) return;
-        alignas(WORD_BYTES) Element piece[width.value];
-#pragma unroll
-        for (int p = 0; p < width.value; p++) {
-          const Element sum = sums[rows.value + q][cols.value + p];
-          piece[p] = in_order ? mmci_settled(sum) : sum;
-        }
-        mmci_copy_word<width.value>(to + r * SIDE + c, piece);
-      });
-    }
-  });
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -349,11 +204,11 @@ __global__ void __launch_bounds__(Shape::UNITS *Shape::THREADS, 1)
       mmci_group_wait(unit, THREADS);
       load_next();
       if (is_last) {
-        store_result<Shape>(products + chain * Shape::AREA, lane_down, lane_across, n % 2,
-                            e.in_order, sums);
+        store_result<Shape>(products + chain * Shape::AREA, Shape::SIDE, lane_down, lane_across,
+                            n % 2, e.in_order, sums);
         mmci_order_bulk_copies();
       } else {
-        store_product<Shape>(product, lane_down, lane_across, sums);
+        store_product<Shape>(product, Shape::SIDE, lane_down, lane_across, sums);
       }
       mmci_group_wait(unit, THREADS);
       if (is_last && thread == 0)

@@ -1,5 +1,5 @@
-/* sides.h: the sides of the squares that sides.cu, lanes.cu, strips.cu and strips_double.cu
- * multiply, and how.
+/* sides.h: the sides of the squares that sides.cu, panels.cu, lanes.cu, strips.cu and
+ * strips_double.cu multiply, and how.
  *
  * SIDE(side, height, width, piece, down, lanes, slots, units, terms, ahead): a chain has so many
  * lanes, of which so many are below each other. A lane has height rows and width columns of a
@@ -21,6 +21,10 @@
  * one chain, or two of an odd side of f64.
  *
  * Where a side has two rows, the second one is for few chains (sides.c).
+ *
+ * PANEL(tile, down, units, ahead), of panels.cu, is for the sides that so many lanes below each
+ * other, and as many beside, cover by tiles of so many rows and columns, but not by smaller ones; a
+ * block has so many units at most.
  *
  * What is here was the fastest of what was tried for each side on an H200; strips of f64 and c128
  * have as many units as fit with three slots, or where that is one, with two. Rows of MORE are left
@@ -68,7 +72,7 @@
   MORE(39, 10, 5, 1, 4, 32, 2, 3, 2, 1)    \
   MORE(40, 10, 5, 4, 4, 32, 3, 8, 4, 0)    \
   MORE(40, 2, 5, 4, 28, 224, 2, 4, 4, 0)   \
-  MORE(41, 11, 3, 1, 4, 64, 2, 2, 2, 1)    \
+  MORE(41, 11, 11, 1, 4, 16, 2, 2, 2, 1)   \
   SIDE(42, 11, 6, 2, 4, 32, 3, 8, 4, 0)    \
   SIDE(42, 3, 3, 2, 16, 256, 2, 4, 4, 0)   \
   MORE(43, 6, 11, 1, 8, 32, 2, 2, 4, 0)    \
@@ -129,6 +133,24 @@
   MORE(124, 8, 8, 4, 16, 256, 2, 1, 4, 0)  \
   SIDE(126, 8, 8, 2, 16, 256, 2, 1, 2, 1)  \
   SIDE(128, 8, 8, 4, 16, 256, 2, 1, 4, 0)
+
+#define MMCI_PANELS_F32(PANEL, MORE) \
+  PANEL(9, 8, 4, 1)                  \
+  MORE(10, 8, 4, 1)                  \
+  MORE(11, 8, 4, 1)                  \
+  MORE(12, 8, 4, 1)                  \
+  MORE(13, 8, 4, 1)                  \
+  MORE(7, 8, 7, 1)                   \
+  MORE(8, 8, 6, 1)                   \
+  PANEL(5, 16, 2, 1)                 \
+  MORE(6, 16, 2, 1)                  \
+  MORE(7, 16, 2, 1)                  \
+  MORE(8, 16, 2, 0)                  \
+  MORE(9, 16, 2, 0)                  \
+  MORE(10, 16, 1, 1)                 \
+  MORE(11, 16, 1, 1)                 \
+  MORE(12, 16, 1, 1)                 \
+  PANEL(13, 16, 1, 1)
 
 #define MMCI_SIDES_F64(SIDE, MORE)        \
   MORE(11, 3, 3, 1, 4, 16, 2, 16, 4, 0)   \

@@ -1,7 +1,7 @@
 /* h100.h: constants of model.h for the H100, in microseconds, fitted to 4998 chains on one machine
  * (CUDA 13.0, cuBLAS 13.1). Those of general.cu, packs.cu, tensor.cu, tiles.cu, rings.cu, sides.cu,
- * lanes.cu, the kernels by strip, squares.cu and vector_chains.cu are the H200's, whose
- * multiprocessors are the same, by this memory's bandwidth. */
+ * panels.cu (as sides.cu), lanes.cu, the kernels by strip, squares.cu and vector_chains.cu are the
+ * H200's, whose multiprocessors are the same, by this memory's bandwidth. */
 #ifndef MMCI_CUDA_KIND_H100_H
 #define MMCI_CUDA_KIND_H100_H
 
@@ -163,6 +163,13 @@ static const mmci_cuda_model
                                            .delay =
                                                {0.2004, 0.3885, 0.02697, 0.0004259, 0.000913, 0},
                                            .busy = {0.1678, 0, 0, 0, 0.0004192, 0}},
+                                 .panels = {.error = 0.185,
+                                            .bytes = 2.886e+06,
+                                            .launch = 1,
+                                            .more_waves = 0.7,
+                                            .delay = {0.2004,
+                                                      0.3885, 0.02697, 0.0004259, 0.000913, 0},
+                                            .busy = {0.1678, 0, 0, 0, 0.0004192, 0}},
                                  .single = {1.136, 0.1539, 0.2397, 2.719e-06, 0.04437},
                                  .spines = {0.9747, 2.254, 0.4697, 1.512e-05, 0.09394, 0.6223,
                                             0.2289},

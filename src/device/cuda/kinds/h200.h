@@ -1,10 +1,10 @@
 /* h200.h: constants of model.h for the H200, in microseconds, fitted by bench/fit_facts.py to
  * 5063 chains on one machine (cuBLAS 13.1); those of general.cu to 10698 others, those of rings.cu
  * to 3564 batches of chains and of single products, and their delays to 1308, those of sides.cu to
- * 2738 batches of chains, those of lanes.cu to 2529 and those of strips_double.cu to 6644, those of
- * vector_chains.cu to 2076, those that read much counting more, those of packs.cu and tensor.cu to
- * 4468 chains of another run, and those of cuBLAS's matrices of f64 and c128 to these and 6365
- * more. */
+ * 2738 batches of chains, those of panels.cu to 1504, those of lanes.cu to 2529 and those of
+ * strips_double.cu to 6644, those of vector_chains.cu to 2076, those that read much counting more,
+ * those of packs.cu and tensor.cu to 4468 chains of another run, those of cuBLAS's matrices of
+ * f64 and c128 to these and 6365 more, and those of f32 to 4000 products of two other runs. */
 #ifndef MMCI_CUDA_KIND_H200_H
 #define MMCI_CUDA_KIND_H200_H
 
@@ -35,20 +35,20 @@ static const mmci_cuda_model KIND_H200 = {
                                 .launch = 1.849,
                                 .term = 0.00162,
                                 .tiles = {{0.0003, 0.0007812, 8.226e-06}}},
-                     .matrix = {.bytes = 4.123e+06,
+                     .matrix = {.bytes = 3.273e+06,
                                 .launch = 1.885,
-                                .term = 0.01629,
-                                .tiles = {{0.5098, 0.006323, 1.309e-05},
-                                          {0.5343, 0.001611, 3.487e-05},
-                                          {0.8706, 0.00153, 0.0004983},
-                                          {0.002004, 0.1404, 0.0163}}},
+                                .term = 0.01518,
+                                .tiles = {{2.285, 0.02834, 2.158e-05},
+                                          {0.5599, 0.001427, 5.932e-05},
+                                          {0.596, 0.001572, 0.0001819},
+                                          {0.001648, 0.153, 0.01598}}},
                      .whole_words = {.bytes = 4.6e+06,
-                                     .launch = 2.411,
-                                     .term = 0.01585,
-                                     .tiles = {{0.0006502, 1.742e-05, 0.002116},
-                                               {0.2011, 0.001432, 5.931e-05},
-                                               {0.206, 0.002445, 0.0001906},
-                                               {2.145, 4.995e-06, 0.001801}}},
+                                     .launch = 2.374,
+                                     .term = 0.01512,
+                                     .tiles = {{0.0003, 3e-07, 0.0002864},
+                                               {0.0003321, 0.001404, 6.048e-05},
+                                               {0.0004683, 0.003599, 0.0001756},
+                                               {5.831, 1.358e-05, 0.004896}}},
                      .few_rows = {.bytes = 3.965e+06,
                                   .launch = 0.003954,
                                   .term = 0.008702,
@@ -85,6 +85,13 @@ static const mmci_cuda_model KIND_H200 = {
                                .more_waves = 0.7,
                                .delay = {0.2849, 0.2499, 0.0123, 0.002945, 0.0002918, 0.009301},
                                .busy = {0.05665, 0.007091, 0.00387, 0, 0.0001623, 0.0006018}},
+                     .panels = {.error = 0.13,
+                                .bytes = 3.563e+06,
+                                .launch = 1,
+                                .more_waves = 0.7,
+                                .delay = {0.6055, 3.108e-05, 0.02997, 0.002866, 0.0002006, 0.03552},
+                                .busy = {0.1608, 0.06675, 0.005565, 8.762e-05, 0.0001513,
+                                         0.0006819}},
                      .single = {0.9756, 0.2096, 0.08749, 0.06156, 0.06356},
                      .spines = {1.018, 2.254, 0.3056, 0.1335, 0.05229, 0.4679, 2.592e-05},
                      .squares = {.bytes = 4.424e+06,
