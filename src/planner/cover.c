@@ -462,8 +462,9 @@ static void label(const search *x, mmci_cover *out) {
     out->call_s[s] = at->call_s;
     out->call_j[s] = at->call_j;
     out->source[s] = at->source;
+    const double error_s = at->call_s * at->call_error;
     if (at->source == MMCI_MEASURED)
-      out->squares += pow(at->call_s * at->call_error, 2);
+      out->squares += error_s * error_s;
     else
       out->modelled += at->call_s * mmci_doubt_of(at->source, at->source == MMCI_SHIPPED
                                                                   ? at->call_error
