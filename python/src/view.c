@@ -76,10 +76,17 @@ static bool dtype_of_format(const char *format, Py_ssize_t size, bool bf16, mmc_
   return real == 'd' || real == 'f' || (real == 'e' && !is_complex);
 }
 
+static bool is_empty(const mmcp_view *view) {
+  for (int d = 0; d < view->ndim; d++)
+    if (view->shape[d] == 0) return true;
+  return false;
+}
+
+/* Says whether the first element is aligned, or there is none, as NumPy says of arrays. */
 static bool is_aligned(const mmcp_view *view) {
   size_t real = mmc_dtype_size(view->dtype); /* a power of two */
   if (view->dtype == MMC_C64 || view->dtype == MMC_C128) real /= 2;
-  return ((uintptr_t)view->data & (real - 1)) == 0;
+  return ((uintptr_t)view->data & (real - 1)) == 0 || is_empty(view);
 }
 
 /* Notes whether elements of NumPy's, which begin at a number of bytes from each other, cannot be
@@ -551,8 +558,7 @@ bool mmcp_view_matrix(const mmcp_view *view, bool has_row, bool has_column, mmc_
       .location = view->device == MMCP_HOST ? MMC_HOST : MMC_DEVICE,
   };
   /* The strides of arrays without elements may be anything. */
-  for (int d = 0; d < view->ndim; d++)
-    if (view->shape[d] == 0) return true;
+  if (is_empty(view)) return true;
   if (view->is_odd) return false;
   if (is_ld(rows, col_stride, cols, row_stride, element)) {
     out->layout = MMC_ROW_MAJOR;
@@ -566,8 +572,7 @@ bool mmcp_view_matrix(const mmcp_view *view, bool has_row, bool has_column, mmc_
 
 bool mmcp_view_is_contiguous(const mmcp_view *view) {
   int64_t expected = (int64_t)mmc_dtype_size(view->dtype);
-  for (int d = 0; d < view->ndim; d++)
-    if (view->shape[d] == 0) return true;
+  if (is_empty(view)) return true;
   for (int d = view->ndim - 1; d >= 0; d--) {
     if (view->shape[d] > 1 && mmcp_view_stride(view, d) != expected) return false;
     expected *= view->shape[d];

@@ -66,6 +66,8 @@ def test_a_cotangent_that_is_not_aligned(rng):
     moved[...] = cotangent
     _, got = mmchain.gradients(factors, moved)
     assert all(np.allclose(a, b, rtol=1e-13) for a, b in zip(got, by_definition(factors, cotangent)))
+    _, got = mmchain.gradients([factors[0][:0], factors[1]], moved[:0])
+    assert got[0].shape == (0, 6) and not got[1].any()
 
 
 def test_bfloat16_that_was_broadcast():
