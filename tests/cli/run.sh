@@ -10,6 +10,7 @@
 # in JSON, as 0.
 set -u
 export LC_ALL=C MMCHAIN_WISDOM= # the wisdom of whoever runs this is not looked at
+export MMCHAIN_PATIENCE_S=1e9   # nothing is told of work that takes long because a disk or a machine is busy
 
 update=no
 if [ "${1:-}" = --update ]; then
