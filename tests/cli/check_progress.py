@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 mmchain = sys.argv[1]
 WIPED = "\r\033[K"
@@ -67,13 +68,15 @@ def main():
         assert "relative residual: " in said and f"{WIPED}relative residual" in said, said
 
         _, said = elsewhere(*generate)
-        assert re.fullmatch(r"mmchain generate: \d+ % A1 made\n", said), said
+        assert re.match(r"mmchain generate: \d+ % A1 made\n", said) and "\r" not in said, said
         _, said = elsewhere(*multiply)
         assert re.match(r"mmchain multiply: \d+ % executed, ", said) and "\r" not in said, said
 
-        # Nothing is shown of work that is soon done.
-        assert elsewhere(*generate, patience=None)[1] == ""
-        assert on_terminal("generate", "2x3x2", "-o", folder, patience=None)[1] == ""
+        # Nothing is shown of work that is soon done, as this is but where the machine is busy.
+        for show, patience_s in (elsewhere, 5), (on_terminal, 0.5):
+            began_s = time.monotonic()
+            _, said = show("generate", "2x3x2", "-o", folder, "--no-sync", patience=None)
+            assert said == "" or time.monotonic() - began_s > patience_s, said
 
 
 if __name__ == "__main__":
