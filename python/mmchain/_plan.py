@@ -257,7 +257,7 @@ def _text_of(arrays: List[Any], dtype: Any) -> str:
     """The chain of arrays that have a shape and a dtype, whatever they are."""
     chain = _shapes.check([array.shape for array in arrays], 1)
     name = dtype_name(_promoted(arrays) if dtype is None else dtype)
-    return f"{name}:{_shapes.text(chain)}{_shapes.repeats(arrays)}"
+    return f"{name}:{_shapes.text(chain)}{_shapes.repeats(chain, arrays)}"
 
 
 def _chain_of(arrays: Any, dtype: Any) -> Tuple[str, Optional[str], bool, Optional[str]]:

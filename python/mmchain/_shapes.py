@@ -119,10 +119,11 @@ def text(chain: Chain) -> str:
     return "x".join(map(str, chain.dims)) + (f"@{batch}" if batch != 1 else "")
 
 
-def repeats(arrays: Sequence[Any]) -> str:
-    """ "=1,2,1,2" where arrays repeat, as in a chain's text, else nothing."""
-    first: Dict[int, int] = {}
-    same = [first.setdefault(id(array), i) for i, array in enumerate(arrays, 1)]
+def repeats(chain: Chain, arrays: Sequence[Any]) -> str:
+    """ "=1,2,1,2" where arrays repeat, as in a chain's text, else nothing. A vector at both ends is a row and a column."""
+    first: Dict[Any, int] = {}
+    column = 0 if chain.column else len(arrays)
+    same = [first.setdefault((id(array), i == column), i) for i, array in enumerate(arrays, 1)]
     return "=" + ",".join(map(str, same)) if len(first) < len(arrays) else ""
 
 

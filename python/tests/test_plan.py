@@ -186,6 +186,8 @@ def test_what_their_own_library_multiplies_is_what_was_planned(rng):
     squares = [array.view(Own) for array in random_chain(rng, [4] * 5)]
     for chain in (squares, squares[:1] * 4):
         assert_close(np.asarray(mmchain.plan("f64:4x4^4").execute(chain)), chain)
+    ends = [row := squares[0][0], *squares, row]
+    assert_close(np.asarray(mmchain.plan(ends).execute(ends)), ends)
     for chain, match in (
         ("f64~max-plus:4x4x4", "expected those that mmchain multiplies with a plan for f64~max-plus"),
         ("f64:4x4x4:lower.inv,N", "expected factors with structure, as in f64:4x4x4:lower.inv,N"),
