@@ -3,14 +3,16 @@
  * arrive by bulk copies while those before are multiplied.
  *
  * Layout   factors and result without gaps, at any addresses; a unit of lanes has a chain, slots
- * for panels, which lie there as they are stored, and a place for the running product, which lies
- * there turned: its columns one behind the other Launch   a block a multiprocessor, of as many
- * units as the tile has; a unit strides over the batch Traffic  each factor is read once, the
- * result is written once Idea     over cuBLAS's batched products: a lane has up to 13 x 13 elements
- * of a product, and what hangs over is small where a side is a little less than a multiple of the
- * tile: 200 is, of 16 x 13, but not of a power of two. The product never leaves the chip. Words of
- * the right operand are read where rows begin at them, else single elements. Sums are reproducible
- *          ones */
+ *          for panels, which lie there as they are stored, and a place for the running product,
+ *          which lies there turned: its columns one behind the other
+ * Launch   a block a multiprocessor, of as many units as the tile has; a unit strides over the
+ *          batch
+ * Traffic  each factor is read once, the result is written once
+ * Idea     over cuBLAS's batched products: a lane has up to 13 x 13 elements of a product, and what
+ *          hangs over is small where a side is a little less than a multiple of the tile: 200 is,
+ *          of 16 x 13, but not of a power of two. The product never leaves the chip. Words of the
+ *          right operand are read where rows begin at them, else single elements. Sums are
+ *          reproducible ones */
 #include "device/cuda/group/bulk_copies.cuh"
 
 #include "device/cuda/group/sides.h"

@@ -3,8 +3,9 @@
  *
  * Layout   factors and the result without gaps. A warp has two slots for factors, which it takes
  *          in turn; they lie there as they are stored, at their address modulo 128 bytes. Places
- * for intermediates, whose rows are an odd number of 16-byte words long, lie behind them Launch   a
- * block a multiprocessor, of as many warps as take the least time; a warp strides over the batch
+ *          for intermediates, whose rows are an odd number of 16-byte words long, lie behind them
+ * Launch   a block a multiprocessor, of as many warps as take the least time; a warp strides over
+ *          the batch
  * Traffic  each factor is read once, the result is written once
  * Idea     over tiles.cu: no lane computes addresses of what is loaded, odd lines cost no more than
  *          even ones, and factors of the next chain arrive while this one is multiplied. What lies
