@@ -737,7 +737,8 @@ typedef struct mmc_ranges_options {
    * dtype no integer, there are no exponents and no other sums than those of products, and matrices
    * are in the GPU's memory, of a batch with a stride. */
   const char *device;
-  int64_t batch; /* rows that are multiplied at once: every factor stands for as many matrices */
+  int64_t batch; /* rows that are multiplied at once, 1 or more: every factor stands for as many
+                    matrices */
   /* How many bytes may be held, factors included, or MMC_NO_LIMIT. Where it is less than all
    * products take, those of 2, 4, ... factors are not kept and computed when they are needed, which
    * takes as many products more. While the row outgrows its memory, there are two of them. */

@@ -116,8 +116,8 @@ static bool copy_transposed(size_t size, int64_t lines, int64_t length, const vo
   return true;
 }
 
-void mmci_copy(mmc_dtype dtype, int64_t rows, int64_t cols, const void *from, const mmci_form *form,
-               void *out, int64_t ld, bool by_columns) {
+static void copy_bytes(mmc_dtype dtype, int64_t rows, int64_t cols, const void *from,
+                       const mmci_form *form, void *out, int64_t ld, bool by_columns) {
   size_t size = mmc_dtype_size(dtype);
   const char *source = from;
   char *target = out;
@@ -140,6 +140,15 @@ void mmci_copy(mmc_dtype dtype, int64_t rows, int64_t cols, const void *from, co
           memcpy(element, source + (size_t)place * size, size);
           if (form->conj) conjugate(element, size);
         }
+}
+
+void mmci_copy(mmc_dtype dtype, int64_t rows, int64_t cols, const void *from, const mmci_form *form,
+               void *out, int64_t ld, bool by_columns) {
+  copy_bytes(dtype, rows, cols, from, form, out, ld, by_columns);
+  if (dtype != MMC_BOOL) return;
+  const int64_t lines = by_columns ? cols : rows, length = by_columns ? rows : cols;
+  for (int64_t i = 0; i < lines; i++)
+    for (uint8_t *x = (uint8_t *)out + i * ld, *end = x + length; x < end; x++) *x = *x != 0;
 }
 
 /* Defines the residues of a line of integers. */

@@ -5,7 +5,7 @@
 #include "chain/gemm.h"
 
 /* Writes the rows x cols operand, in host memory, to out: element (r, c) at r * ld + c, or at c *
- * ld + r when by_columns. */
+ * ld + r when by_columns. Truths become 0 or 1. */
 void mmci_copy(mmc_dtype dtype, int64_t rows, int64_t cols, const void *from, const mmci_form *form,
                void *out, int64_t ld, bool by_columns);
 

@@ -703,6 +703,25 @@ static void try_copy(uint64_t seed) {
   expect(right && to.rest_is_untouched(), "a copy", dtype, rows, 0, cols, seed);
 }
 
+/* Any byte but 0 stands for true, and is copied as 1. */
+static void try_truths(uint64_t seed) {
+  uint64_t random = seed;
+  mmci_error error = {};
+  const int64_t rows = random_size(&random), cols = random_size(&random);
+  mmci_form form = {};
+  form.trans = random_below(&random, 2) == 1;
+  form.ld = form.trans ? rows : cols;
+  std::vector<unsigned char> from((size_t)(rows * cols)), to(from.size());
+  for (unsigned char &byte : from) byte = (unsigned char)(random_below(&random, 3) * 100);
+  bool right = mmci_cuda_copy_tiles(nullptr, MMC_BOOL, rows, cols, from.data(), &form, to.data(),
+                                    cols, false, &error) == MMC_OK;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t c = 0; c < cols; c++)
+      right = right && to[(size_t)(r * cols + c)] ==
+                           (from[(size_t)(form.trans ? c * rows + r : r * cols + c)] != 0);
+  expect(right, "a copy of truths", MMC_BOOL, rows, 0, cols, seed);
+}
+
 /* Any bits at all, lines anywhere, several matrices at once. */
 static void try_resize(uint64_t seed) {
   uint64_t random = seed;
@@ -757,6 +776,7 @@ int main(int argc, char **argv) {
     try_settle(seed + (uint64_t)t);
     try_checked(seed + (uint64_t)t);
     try_copy(seed + (uint64_t)t);
+    try_truths(seed + (uint64_t)t);
     try_resize(seed + (uint64_t)t);
   }
   for (int taken : tiles_taken)

@@ -590,6 +590,37 @@ static void one_factor_has_residues(void **state) {
   }
 }
 
+/* Of bool it is copied as 0 or 1, whatever byte stands for true and however it lies. */
+static void one_factor_has_truths(void **state) {
+  (void)state;
+  const unsigned char from[] = {0, 1, 2, 128, 0, 255};
+  for (int t = 0; t < 8; t++) {
+    const mmc_op op = t & 1 ? MMC_OP_T : MMC_OP_N;
+    const int64_t dims[] = {t & 1 ? 2 : 3, t & 1 ? 3 : 2};
+    unsigned char to[6];
+    mmc_context *context;
+    mmc_chain *chain;
+    mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+    options.device = devices[t >> 2];
+    assert_int_equal(mmc_context_create(NULL, &context), MMC_OK);
+    assert_int_equal(mmc_chain_create(context, MMC_BOOL, 1, dims, &op, &chain), MMC_OK);
+    const mmc_matrix factor = {.data = (void *)from, .rows = 3, .cols = 2},
+                     out = {.data = to,
+                            .rows = dims[0],
+                            .cols = dims[1],
+                            .layout = t & 2 ? MMC_COL_MAJOR : MMC_ROW_MAJOR};
+    assert_int_equal(mmc_multiply(context, chain, &options, &factor, &out), MMC_OK);
+    for (int64_t i = 0; i < 3; i++)
+      for (int64_t j = 0; j < 2; j++) {
+        const int64_t row = t & 1 ? j : i, col = t & 1 ? i : j;
+        assert_int_equal(to[t & 2 ? col * dims[0] + row : row * dims[1] + col],
+                         from[2 * i + j] != 0);
+      }
+    mmc_chain_destroy(chain);
+    mmc_context_destroy(context);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products_are_exact),
@@ -605,6 +636,7 @@ int main(void) {
       cmocka_unit_test(rules_are_refused),
       cmocka_unit_test(rules_are_written),
       cmocka_unit_test(one_factor_has_residues),
+      cmocka_unit_test(one_factor_has_truths),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
  * writes are both of lines.
  *
  * Elements are moved as bits: a conjugated one has its sign bit flipped, so NaNs stay what they
- * are.
+ * are. Truths become 0 or 1.
  *
  * Launch  a 1-D grid that strides over the tiles, 256 threads, 4 elements each */
 extern "C" {
@@ -22,13 +22,21 @@ struct Pair {
   Bits re, im;
 };
 
+struct Truth {
+  uint8_t byte;
+};
+
 template <typename Bits>
-static __device__ __forceinline__ Bits conjugated(Bits real, bool) {
+static __device__ __forceinline__ Bits copied(Bits real, bool) {
   return real;
 }
 template <typename Bits>
-static __device__ __forceinline__ Pair<Bits> conjugated(Pair<Bits> value, bool conj) {
+static __device__ __forceinline__ Pair<Bits> copied(Pair<Bits> value, bool conj) {
   if (conj) value.im ^= (Bits)1 << (8 * sizeof(Bits) - 1);
+  return value;
+}
+static __device__ __forceinline__ Truth copied(Truth value, bool) {
+  value.byte = value.byte != 0;
   return value;
 }
 
@@ -48,7 +56,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
       for (int d = 0; d < TILE; d += LINES) {
         int64_t r = first_row + down + d, c = first_col + across;
-        if (r < rows && c < cols) to[r * to_ld + c] = conjugated(from[r * ld + c], conj);
+        if (r < rows && c < cols) to[r * to_ld + c] = copied(from[r * ld + c], conj);
       }
       continue;
     }
@@ -61,7 +69,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int d = 0; d < TILE; d += LINES) {
       int64_t r = first_row + down + d, c = first_col + across;
-      if (r < rows && c < cols) to[r * to_ld + c] = conjugated(tile[across][down + d], conj);
+      if (r < rows && c < cols) to[r * to_ld + c] = copied(tile[across][down + d], conj);
     }
     __syncthreads();
   }
@@ -90,7 +98,6 @@ extern "C" mmc_status mmci_cuda_copy_tiles(cudaStream_t stream, mmc_dtype dtype,
   switch (dtype) {
     case MMC_I8:
     case MMC_U8:
-    case MMC_BOOL:
       return copy_matrix<uint8_t>(stream, lines, length, from, ld, trans, conj, to, to_ld, error);
     case MMC_I16:
     case MMC_U16:
@@ -111,6 +118,8 @@ extern "C" mmc_status mmci_cuda_copy_tiles(cudaStream_t stream, mmc_dtype dtype,
     case MMC_C128:
       return copy_matrix<Pair<uint64_t>>(stream, lines, length, from, ld, trans, conj, to, to_ld,
                                          error);
+    case MMC_BOOL:
+      return copy_matrix<Truth>(stream, lines, length, from, ld, trans, conj, to, to_ld, error);
     default:
       break;
   }

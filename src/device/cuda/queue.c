@@ -143,6 +143,8 @@ static mmc_status copy(mmci_queue *queue, mmc_dtype dtype, int64_t rows, int64_t
                        const void *from, const mmci_form *form, void *to, int64_t to_ld,
                        bool to_trans, mmci_error *error) {
   const bool turned = form->conj && (dtype == MMC_C64 || dtype == MMC_C128);
+  /* Truths become 0 or 1. */
+  const bool same = form->trans == to_trans && !turned && dtype != MMC_BOOL;
   const size_t bytes = mmci_cuda_element_bytes(dtype),
                pitch_max = queue->device->properties.memPitch;
   const size_t lines = (size_t)(to_trans ? cols : rows), length = (size_t)(to_trans ? rows : cols);
@@ -150,12 +152,12 @@ static mmc_status copy(mmci_queue *queue, mmc_dtype dtype, int64_t rows, int64_t
   MMCI_CUDA_ON(queue->device);
   if (lines == 0 || length == 0) return MMC_OK;
   if (lines == 1) pitch = to_pitch = length * bytes;
-  if (lines == 1 && form->trans == to_trans && !turned) {
+  if (lines == 1 && same) {
     MMCI_CUDA_TRY(
         cudaMemcpyAsync(to, from, length * bytes, cudaMemcpyDeviceToDevice, queue->stream));
     return MMC_OK;
   }
-  if (form->trans == to_trans && !turned && pitch <= pitch_max && to_pitch <= pitch_max) {
+  if (same && pitch <= pitch_max && to_pitch <= pitch_max) {
     MMCI_CUDA_TRY(cudaMemcpy2DAsync(to, to_pitch, from, pitch, length * bytes, lines,
                                     cudaMemcpyDeviceToDevice, queue->stream));
     return MMC_OK;
