@@ -63,7 +63,7 @@ static void a_gpu_of_150_watts(void **state) {
   double told = e.tick_error + 1e-3;
   if (!(fabs(e.watts / 150 - 1) <= told)) fail_msg("%g W, told %g", e.watts, told);
   assert_true(fabs(e.joules / (e.watts * e.seconds) - 1) <= 1e-9);
-  assert_true(e.seconds >= 0.0005 && e.window_s >= 0.5 && e.ticks >= 4);
+  assert_true(e.seconds >= 0.0005 && e.window_s >= 0.5 && e.ticks >= 1);
   assert_true(fabs((1 + e.crosscheck) * e.watts / 150 - 1) <= 1e-9);
   assert_true(e.sm_mhz_median == 1980 && e.memory_mhz_median == 2619 && e.celsius_max == 61);
   assert_true(e.idle_watts > 0);
