@@ -147,7 +147,7 @@ void mmci_copy(mmc_dtype dtype, int64_t rows, int64_t cols, const void *from, co
   copy_bytes(dtype, rows, cols, from, form, out, ld, by_columns);
   if (dtype != MMC_BOOL) return;
   const int64_t lines = by_columns ? cols : rows, length = by_columns ? rows : cols;
-  for (int64_t i = 0; i < lines; i++)
+  for (int64_t i = 0; i < lines && length > 0; i++)
     for (uint8_t *x = (uint8_t *)out + i * ld, *end = x + length; x < end; x++) *x = *x != 0;
 }
 

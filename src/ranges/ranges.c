@@ -75,6 +75,8 @@ mmc_status mmci_ranges_create(const mmci_ranges_problem *problem, const mmci_dev
   mmci_ranges *ranges = mmci_alloc_zeroed(1, sizeof *ranges);
   if (ranges == NULL) return mmci_fail_nomem(error, sizeof *ranges);
   ranges->problem = *problem;
+  /* Of matrices without elements, one stands for all. */
+  if (problem->side == 0 && !problem->scaled) ranges->problem.batch = 1;
   /* Truth values have no other sums and products. */
   if (problem->semiring == MMC_OR_AND) ranges->problem.semiring = MMC_PLUS_TIMES;
   ranges->ops = ops;

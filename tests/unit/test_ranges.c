@@ -525,6 +525,23 @@ static void semirings(void **state) {
   close_mirror(&x);
 }
 
+/* However many matrices without elements there are, they take no time. */
+static void no_elements(void **state) {
+  (void)state;
+  mmc_context *context;
+  mmc_ranges *row;
+  const mmc_matrix empty = {.data = NULL};
+  mmc_ranges_options options = MMC_RANGES_OPTIONS_INIT;
+  options.batch = INT64_C(1) << 62;
+  assert_int_equal(mmc_context_create(NULL, &context), MMC_OK);
+  assert_int_equal(mmc_ranges_create(context, MMC_F64, 0, &options, &row), MMC_OK);
+  for (int t = 0; t < 3; t++) assert_int_equal(mmc_ranges_append(row, 1, &empty), MMC_OK);
+  assert_int_equal(mmc_ranges_product(row, 0, 3, &empty), MMC_OK);
+  assert_int_equal(mmc_ranges_product(row, 1, 1, &empty), MMC_OK);
+  mmc_ranges_destroy(row);
+  mmc_context_destroy(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lengths),      cmocka_unit_test(random_order),
@@ -532,6 +549,7 @@ int main(void) {
       cmocka_unit_test(poison),       cmocka_unit_test(same_bits),
       cmocka_unit_test(layouts),      cmocka_unit_test(errors),
       cmocka_unit_test(places),       cmocka_unit_test(semirings),
+      cmocka_unit_test(no_elements),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
