@@ -25,18 +25,16 @@ typedef struct mmci_pair_gain {
 
 enum { MMCI_PAIR_GAINS = 2 };
 
-/* The sides that bounds are about, rows times the batch; side is the greatest of the other two. */
-typedef struct mmci_pair_sides {
-  double rows;
-  int64_t width, side;
-  bool is_left; /* (A B) C */
-} mmci_pair_sides;
-
-static inline bool mmci_pair_gains(const mmci_pair_gain gains[MMCI_PAIR_GAINS],
-                                   const mmci_pair_sides *pair) {
+/* Says whether a pair, each product given by its m, k and n, is within such bounds; is_left stands
+ * for (A B) C. */
+static inline bool mmci_pair_gains(const mmci_pair_gain gains[MMCI_PAIR_GAINS], int64_t batch,
+                                   const int64_t inner[3], const int64_t outer[3], bool is_left) {
+  const double rows = (double)inner[is_left ? 0 : 2] * (double)batch;
+  const int64_t width = inner[is_left ? 2 : 0], last = outer[is_left ? 2 : 0],
+                side = inner[1] > last ? inner[1] : last;
   for (int p = 0; p < MMCI_PAIR_GAINS; p++)
-    if (pair->rows >= (double)gains[p].rows && pair->width <= gains[p].width &&
-        pair->side <= (pair->is_left ? gains[p].left_side : gains[p].right_side))
+    if (rows >= (double)gains[p].rows && width <= gains[p].width &&
+        side <= (is_left ? gains[p].left_side : gains[p].right_side))
       return true;
   return false;
 }

@@ -36,13 +36,8 @@ bool mmci_group_gains(const mmci_group_facts *facts, int64_t batch, const mmci_g
   if (count != 2) return false;
   const mmci_group_part *inner = &parts[0], *outer = &parts[1];
   /* Transposed, A (B C) is a pair (C' B') A', so both kinds are judged alike. */
-  const bool is_left = outer->left == 0;
-  const int64_t rows = is_left ? inner->m : inner->n, last = is_left ? outer->n : outer->m;
-  const mmci_pair_sides pair = {.rows = (double)rows * (double)batch,
-                                .width = is_left ? inner->n : inner->m,
-                                .side = inner->k > last ? inner->k : last,
-                                .is_left = is_left};
-  return mmci_pair_gains(facts->pairs, &pair);
+  const int64_t first[] = {inner->m, inner->k, inner->n}, then[] = {outer->m, outer->k, outer->n};
+  return mmci_pair_gains(facts->pairs, batch, first, then, outer->left == 0);
 }
 
 /* ---- the schedule -------------------------------------------------------------------------- */

@@ -582,15 +582,10 @@ const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *ch
 static bool is_beyond_gains(const mmci_device *device, const mmci_group *chain, kind kind) {
   if (kind != FUSED && kind != FUSED_HALF && kind != FUSED_TF32) return false;
   const mmci_group_product *inner = &chain->products[0], *outer = &chain->products[1];
-  const bool is_left = outer->left == chain->n;
-  const int64_t rows = is_left ? inner->m : inner->n, last = is_left ? outer->n : outer->m;
+  const int64_t first[] = {inner->m, inner->k, inner->n}, then[] = {outer->m, outer->k, outer->n};
   const mmci_facts facts =
       mmci_cuda_facts_of(device->properties.multiProcessorCount, chain->dtype, chain->precision);
-  const mmci_pair_sides pair = {.rows = (double)rows * (double)chain->batch,
-                                .width = is_left ? inner->n : inner->m,
-                                .side = inner->k > last ? inner->k : last,
-                                .is_left = is_left};
-  return !mmci_pair_gains(facts.pairs, &pair);
+  return !mmci_pair_gains(facts.pairs, chain->batch, first, then, outer->left == chain->n);
 }
 
 double mmci_cuda_chain_seconds(const mmci_device *device, const mmci_group *chain, double *error) {

@@ -20,9 +20,9 @@ bool mmci_panels_plan(const mmci_group_limits *limits, const mmci_group *chain, 
                       mmci_panels *out) {
   mmci_panels_size size;
   if (!limits->hopper || chain->dtype != MMC_F32 || !mmci_panels_size_of(i, &size)) return false;
-  const int64_t side = mmci_squares_side(chain);
-  const int64_t least = side % 2 == 1 ? LEAST_ODD_SIDE : LEAST_SIDE;
-  if (side < least || side > size.tile * size.down || side <= (size.tile - 1) * size.down)
+  const int64_t side = chain->products[0].m, least = side % 2 == 1 ? LEAST_ODD_SIDE : LEAST_SIDE;
+  if (side < least || side > size.tile * size.down || side <= (size.tile - 1) * size.down ||
+      mmci_squares_side(chain) == 0)
     return false;
   out->side = (int32_t)side;
   out->size = (uint8_t)i;
