@@ -2,6 +2,7 @@
  * is then mapped, as an .npy file is; libhdf5 reads others, chunked or compressed.
  *
  * Complex numbers are compounds of two reals, as h5py and MATLAB write them. */
+#define H5_USE_110_API /* later versions of libhdf5 have the functions of 1.10, if asked */
 #include <errno.h>
 #include <fcntl.h>
 #include <hdf5.h>

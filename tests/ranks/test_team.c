@@ -643,11 +643,11 @@ int main(int argc, char **argv) {
   mmc_team *public_team = NULL;
   mmci_error error;
   char message[480];
-  enum { MOST = 80 };
+  enum { FEW_CASES = 80 };
   if (is_in_full())
     cases *= 20;
-  else if (cases > MOST)
-    cases = MOST;
+  else if (cases > FEW_CASES)
+    cases = FEW_CASES;
   void *symbol = dlsym(RTLD_DEFAULT, "test_bytes_sent");
   memcpy(&bytes_sent, &symbol, sizeof symbol);
   symbol = dlsym(RTLD_DEFAULT, "test_bytes_held");

@@ -384,14 +384,14 @@ static int end(void **unused) {
  * are; without finite ones, and without elements, nothing does. */
 static void what_is_not_finite_does_not_scale(void **state) {
   (void)state;
-  enum { LINES = 3, MOST = 40, LD = MOST + 2 };
+  enum { LINES = 3, LONGEST = 40, LD = LONGEST + 2 };
   static double doubles[LINES * LD];
   static float floats[LINES * LD];
   uint64_t random = seed;
   for (int c = 0; c < 400; c++) {
     const bool is_single = c % 2 == 0;
     const mmc_dtype dtype = is_single ? MMC_F32 : MMC_F64;
-    const int64_t length = 1 + random_below(&random, MOST);
+    const int64_t length = 1 + random_below(&random, LONGEST);
     const int power = (is_single ? 40 : 300) * (random_below(&random, 2) == 0 ? 1 : -1);
     const int kinds = (int)random_below(&random, 4); /* finite alone, with infinity, NaN, both */
     double most = 0;
@@ -412,7 +412,7 @@ static void what_is_not_finite_does_not_scale(void **state) {
     assert_int_equal(mmci_scale_needed(dtype, LINES, length, data, LD), expected);
   }
   for (int i = 0; i < LINES * LD; i++) doubles[i] = i % 2 ? NAN : -HUGE_VAL;
-  assert_int_equal(mmci_scale_needed(MMC_F64, LINES, MOST, doubles, LD), 0);
+  assert_int_equal(mmci_scale_needed(MMC_F64, LINES, LONGEST, doubles, LD), 0);
   assert_int_equal(mmci_scale_needed(MMC_F64, (int64_t)1 << 62, 0, doubles, 0), 0);
   mmci_scale_by(MMC_C64, (int64_t)1 << 62, 0, doubles, 0, 5);
 }

@@ -355,12 +355,12 @@ static void tiles_agree(void **unused) {
 /* A vector by a matrix that lies by rows or by columns, where no sum is NaN, and where some are. */
 static void check_vector(const mmci_semiring_tile *tile, mmc_dtype dtype, int64_t k, int64_t n,
                          bool by_columns, bool least, kind kind) {
-  enum { MOST = 300 };
-  static _Alignas(64) double a[MOST], b[(MOST + 2) * MOST], sums[MOST], found[MOST];
-  static double plain[MOST * MOST], left[MOST], expected[MOST];
+  enum { LONGEST = 300 };
+  static _Alignas(64) double a[LONGEST], b[(LONGEST + 2) * LONGEST], sums[LONGEST], found[LONGEST];
+  static double plain[LONGEST * LONGEST], left[LONGEST], expected[LONGEST];
   const mmc_semiring semiring = least ? MMC_MIN_PLUS : MMC_MAX_PLUS;
   const int64_t down = by_columns ? 1 : n + 1, along = by_columns ? k + 2 : 1;
-  uint64_t state = seed + (uint64_t)(k * MOST + n);
+  uint64_t state = seed + (uint64_t)(k * LONGEST + n);
   fill(&state, dtype, semiring, kind == WITH_INFINITIES ? WITH_ZEROS : kind, k, left);
   fill(&state, dtype, semiring, kind, k * n, plain);
   for (int64_t l = 0; l < k; l++) {
