@@ -156,11 +156,32 @@ static mmc_status open_hdf5_file(const char *path, const mmci_source *s, hid_t *
   return *out >= 0 ? MMC_OK : refuse_file(s, "no HDF5 file, or a damaged one", error);
 }
 
+/* Writes whether an object is a dataset; returns false where it is not there or cannot be read. */
+static bool find_dataset(hid_t file, const char *name, bool *is_dataset) {
+  H5O_info_t object;
+  if (H5Oget_info_by_name2(file, name, &object, H5O_INFO_BASIC, H5P_DEFAULT) < 0) return false;
+  *is_dataset = object.type == H5O_TYPE_DATASET;
+  return true;
+}
+
+/* Refuses a dataset that is there and that libhdf5 cannot open. */
+static mmc_status refuse_dataset(const mmci_source *s, mmci_error *error) {
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return mmci_fail(error, MMC_E_FORMAT,
+                   "%s: libhdf5 %u.%u.%u cannot open the dataset: it is damaged, or written in a "
+                   "newer format (h5py's libver=\"latest\")",
+                   s->shown, major, minor, release);
+}
+
 /* Describes the dataset of a name. Returns also: E_ARG, without a message, when there is none. */
 static mmc_status describe(handles *h, const char *name, mmci_file_array *array,
                            mmci_error *error) {
   const mmci_source *s = &array->source;
+  bool is_dataset = false;
   h->dataset = H5Dopen2(h->file, name, H5P_DEFAULT);
+  if (h->dataset < 0 && find_dataset(h->file, name, &is_dataset) && is_dataset)
+    return refuse_dataset(s, error);
   if (h->dataset < 0) return MMC_E_ARG;
   h->type = H5Dget_type(h->dataset);
   h->space = H5Dget_space(h->dataset);
@@ -250,14 +271,10 @@ typedef struct listing {
 
 static herr_t visit(hid_t file, const char *name, const H5L_info_t *link, void *user) {
   listing *l = user;
-  H5O_info_t object;
+  bool is_dataset = false;
   if (link->type != H5L_TYPE_HARD) return 0;
-  if (H5Oget_info_by_name2(file, name, &object, H5O_INFO_BASIC, H5P_DEFAULT) < 0) {
-    l->misses = true;
-    return 0;
-  }
-  if (object.type != H5O_TYPE_DATASET) return 0;
-  return l->tell(l->user, name) ? 0 : 1;
+  if (!find_dataset(file, name, &is_dataset)) l->misses = true;
+  return !is_dataset || l->tell(l->user, name) ? 0 : 1;
 }
 
 static mmc_status list(const char *path, mmci_member_fn tell, void *user, mmci_error *error) {

@@ -352,6 +352,14 @@ def test_hdf5():
     for cut in (1, 100, len(whole) // 2):
         open("cut.h5", "wb").write(whole[:-cut])
         assert run("multiply", "cut.h5:/layer/w", "-o", "refused.npy").returncode == 2
+    # A dataset whose type is of a version that nobody knows yet.
+    convert(file_of(np.ones((2, 3))), "newer.h5:w")
+    kind = b"\x20\x3f\x00\x08\x00\x00\x00"
+    newer = open("newer.h5", "rb").read().replace(b"\x11" + kind, b"\x91" + kind)
+    open("newer.h5", "wb").write(newer)
+    refused("newer.h5:w", "cannot open the dataset: it is damaged, or written in a newer format")
+    refused("newer.h5", "newer format")
+    refused("newer.h5:v", "no 'v' in it: it holds w")
 
 
 def test_hdf5_peer():
