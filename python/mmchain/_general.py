@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import import_module
 from typing import Any, Callable, Dict, List, Optional
@@ -68,8 +69,16 @@ def multiply(
         return _structure().execute(plan, arrays, out)
     else:
         expect_dense(arrays, "plans")
+        _expect_no_conjugates(plan.chain)
     arrays = factors_of(arrays)
     return room_of(arrays).multiply(plan, arrays, out, objective, device, precision)
+
+
+def _expect_no_conjugates(chain: str) -> None:
+    """Raises a ValueError where a plan for factors of which it takes the conjugates, by an op H, is given arrays."""
+    ops = chain.rpartition(":")[2].partition("=")[0]
+    if chain[0] == "c" and re.search(r"\b[Hh]\b|^[NTHnth]*[Hh][NTHnth]*$", ops):
+        raise ValueError(f"arrays: expected mmchain.Factor(a).H where {chain:.200} has an H, got arrays alone")
 
 
 def _structure() -> Any:

@@ -668,7 +668,7 @@ def _run(plan: Plan, chain: _Chain, out: Any) -> Any:
 
 def _executed(plan: Plan, arrays: List[Any], out: Any) -> Any:
     try:
-        result = _mmchain.execute(plan, arrays, out, "", None, "", None, False)
+        result = _mmchain.execute(plan, arrays, out, "stored", None, "", None, False)
     except ValueError as error:
         if has_no_inverse(error):
             raise LinAlgError(str(error)) from None

@@ -351,6 +351,7 @@ static int intern_names(void) {
                {"time", &mmcp.time},
                {"flops", &mmcp.flops},
                {"native", &mmcp.native},
+               {"stored", &mmcp.stored},
                {"cpu", &mmcp.cpu},
                {"out", &mmcp.out},
                {"objective", &mmcp.objective}};

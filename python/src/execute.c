@@ -84,8 +84,9 @@ static void turn_factors(mmcp_call *c, const mmcp_plan *plan) {
 }
 
 /* The plan given by the caller, or for a stack, conjugated factors or those that lie by columns
- * what it gives for such chains, when that is for these arrays. */
-static int fit_plan(mmcp_call *c, mmcp_plan *given, mmcp_plan **out) {
+ * what it gives for such chains, when that is for these arrays, which are_stored says are matrices
+ * as ops find them. */
+static int fit_plan(mmcp_call *c, mmcp_plan *given, bool are_stored, mmcp_plan **out) {
   if (mmc_chain_length(given->chain) != c->n || mmc_chain_dtype(given->chain) != c->dtype) return 0;
   if (mmcp_find_dims(c) != 1) return 0;
   const int64_t *dims = mmc_chain_dims(given->chain);
@@ -96,9 +97,12 @@ static int fit_plan(mmcp_call *c, mmcp_plan *given, mmcp_plan **out) {
   const bool stacks = mmc_chain_batch(given->chain) == 1 && c->stack_count != 1;
   int64_t structured = 0;
   mmc_chain_inverses(given->chain, &structured);
-  for (int64_t i = 0; i < c->n; i++)
-    structured +=
-        mmc_chain_ops(given->chain)[i] != MMC_OP_N || mmc_chain_traits(given->chain, i) != 0;
+  const bool is_complex = c->dtype == MMC_C64 || c->dtype == MMC_C128;
+  for (int64_t i = 0; i < c->n; i++) {
+    const mmc_op op = mmc_chain_ops(given->chain)[i];
+    if (op == MMC_OP_H && is_complex && !are_stored) return 0;
+    structured += op != MMC_OP_N || mmc_chain_traits(given->chain, i) != 0;
+  }
   /* A plan for so many says so itself. */
   if (structured != 0 && (stacks || c->is_chain || c->has_ops)) return 0;
   if (structured == 0) tell_turned(c, given->precision);
@@ -154,7 +158,7 @@ static int find_rows(mmcp_call *c, const mmcp_options *options, mmcp_plan **plan
 
 /* The plan as a new reference in *out; NULL where the chain is to be multiplied without one. */
 static int find_plan(mmcp_call *c, PyObject *given, PyObject *const *strings, mmcp_plan **out) {
-  if (given != Py_None) return fit_plan(c, (mmcp_plan *)given, out);
+  if (given != Py_None) return fit_plan(c, (mmcp_plan *)given, strings[0] == mmcp.stored, out);
   if (mmcp_has_twins(c)) return 0; /* _structure.py takes it */
   if (mmcp_find_dims(c) != 1) return 0;
   mmcp_options options = {strings[0], strings[1], strings[2]};

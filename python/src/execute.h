@@ -9,6 +9,8 @@
  * caller then finds out why, and what to do about it.
  *
  * plan        a Plan, or None for the cached one of these shapes and options
+ * objective   "stored" beside a Plan that has ops: arrays are matrices whose conjugates an H takes,
+ *             and not the factors themselves, with which such a Plan is NotImplemented
  * arrays      a sequence of numpy.ndarray, capsules of DLPack or objects of a type with its
  * exchange functions; the last two dimensions are the matrix, the others a stack and broadcast; the
  *             first and the last may have one dimension

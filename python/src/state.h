@@ -39,7 +39,8 @@ typedef struct mmcp_state {
   PyObject *ndarray, *memmap, *empty; /* of numpy */
   PyObject *dtypes[MMCP_DTYPES];
   /* Interned names. */
-  PyObject *requires_grad, *is_neg, *is_conj, *time, *flops, *native, *cpu, *out, *objective;
+  PyObject *requires_grad, *is_neg, *is_conj, *time, *flops, *native, *stored, *cpu, *out,
+      *objective;
 } mmcp_state;
 
 extern mmcp_state mmcp;

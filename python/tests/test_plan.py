@@ -540,6 +540,23 @@ def test_saved_and_loaded(tmp_path, chain, objective):
     assert pickle.loads(pickle.dumps(loaded)).steps == plan.steps
 
 
+@pytest.mark.parametrize("ops", ["NT", "TT", "HN", "TH"])
+@pytest.mark.parametrize("dtype", ["f64", "c128"])
+def test_plans_with_ops_are_loaded(tmp_path, ops, dtype):
+    """As `mmchain plan --json` writes them: arrays are the factors themselves, whatever the ops are."""
+    random = np.random.default_rng(5)
+    stored = random.random((2, 4, 4)) + (1j * random.random((2, 4, 4)) if dtype == "c128" else 0)
+    factors = [a if op == "N" else a.T if op == "T" else a.conj().T for a, op in zip(stored, ops)]
+    plan = mmchain._plan.Plan(f"{dtype}:4x4x4:{ops}", "flops", None, "native", "auto", None, None, False, None)
+    plan.save(tmp_path / "plan.json")
+    loaded, items = mmchain.load_plan(tmp_path / "plan.json"), factors
+    if dtype == "c128" and "H" in ops:
+        with pytest.raises(ValueError, match=r"^arrays: expected mmchain.Factor\(a\).H where c128:4x4x4:.. has"):
+            loaded.execute(factors)
+        items = [getattr(mmchain.Factor(a), op) if op != "N" else a for a, op in zip(stored, ops)]
+    np.testing.assert_allclose(loaded.execute(items), factors[0] @ factors[1])
+
+
 def test_what_no_longer_fits(tmp_path):
     path = tmp_path / "plan.json"
     mmchain.plan("f64:30x35x15x5x10", objective="flops", device="ref").save(path)
