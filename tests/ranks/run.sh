@@ -6,7 +6,9 @@ ranks=$1
 shift
 mpirun=$(command -v mpirun) || { echo "no mpirun"; exit 77; }
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OPENBLAS_NUM_THREADS=1
+# Open MPI 4 speaks over the loopback; Open MPI 5 does so by itself, and fails where its command is told to.
+export OMPI_MCA_oob_tcp_if_include=lo
 # What is preloaded comes before a sanitizer, and an MPI keeps memory to its end.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0:detect_leaks=0"
 exec "$mpirun" --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca btl self,vader \
-  --mca oob_tcp_if_include lo -np "$ranks" "$@"
+  -np "$ranks" "$@"
