@@ -268,7 +268,7 @@ static mmc_status check_chain(const mmc_chain *chain, mmci_error *error) {
   if (chain->batch != 1)
     return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "chain",
                               "ranks multiply one chain, not a batch");
-  if (chain->inverse_count > 0 || chain->traits != NULL)
+  if (mmci_chain_claims(chain))
     return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "chain",
                               "ranks multiply factors without structure and without inverses");
   return MMC_OK;
@@ -316,14 +316,20 @@ static mmc_status read_objective(const char *objective, mmci_ranks_goal *out, mm
                             "expected time, energy or words, got '%.60s'", objective);
 }
 
-/* Finds the order, by the fewest multiplications. */
+/* Finds the order, by the fewest multiplications of dense products: ranks make nothing of a matrix
+ * that stands beside its own transposed one. */
 static mmc_status find_order(mmc_context *context, const mmc_chain *chain,
                              const mmc_team_options *options, mmc_team_plan *plan,
                              mmci_error *error) {
   mmc_plan_options order = MMC_PLAN_OPTIONS_INIT;
   order.solver = options->solver;
   order.order = options->order;
-  mmc_status status = mmc_plan_create(context, chain, &order, &plan->order);
+  mmc_chain *dense;
+  mmc_status status = mmci_chain_copy(chain, &dense, error);
+  if (status != MMC_OK) return status;
+  mmci_chain_forget_structure(dense);
+  status = mmc_plan_create(context, dense, &order, &plan->order);
+  mmc_chain_destroy(dense);
   if (status == MMC_OK) return MMC_OK;
   char message[480];
   return mmci_fail(error, status, "%s", mmc_context_message(context, message, sizeof message));

@@ -122,7 +122,14 @@ bool mmci_chain_transposes(const mmc_chain *chain, int32_t i, int32_t j, bool co
   return other == (conjugated ? MMC_OP_H : MMC_OP_T);
 }
 
-static void forget(mmc_chain *chain) {
+bool mmci_chain_claims(const mmc_chain *chain) {
+  bool claims = chain->inverse_count > 0;
+  for (int32_t i = 0; i < chain->n && chain->traits != NULL; i++)
+    claims = claims || chain->traits[i] != 0;
+  return claims;
+}
+
+void mmci_chain_forget_structure(mmc_chain *chain) {
   chain->traits = NULL;
   chain->bands = NULL;
   chain->stored = NULL;
@@ -156,8 +163,7 @@ static void settle_structure(mmc_chain *chain) {
   for (int32_t i = 0; i + 1 < chain->n && !gains; i++)
     gains = mmci_chain_transposes(chain, i, i + 1, false) ||
             mmci_chain_transposes(chain, i, i + 1, true);
-  if (gains) return;
-  forget(chain);
+  if (!gains) mmci_chain_forget_structure(chain);
 }
 
 /* Makes of flags in shared what is kept there, or drops them where there is none. */
@@ -338,9 +344,7 @@ mmc_status mmci_chain_create(mmc_dtype dtype, int64_t n, const int64_t *dims, co
  * inverses. */
 static mmc_status forget_structure(mmc_chain *chain, mmc_semiring semiring, mmci_error *error) {
   if (!mmci_dtype_is_integer(chain->dtype) && semiring == MMC_PLUS_TIMES) return MMC_OK;
-  bool claimed = chain->inverse_count > 0;
-  for (int32_t i = 0; i < chain->n && chain->traits != NULL; i++)
-    claimed = claimed || chain->traits[i] != 0;
+  const bool claimed = mmci_chain_claims(chain);
   if (claimed && semiring != MMC_PLUS_TIMES)
     return mmci_fail_argument(error, MMC_E_ARG, "traits",
                               "expected none with semiring %s, whose zeros are others",
@@ -349,7 +353,7 @@ static mmc_status forget_structure(mmc_chain *chain, mmc_semiring semiring, mmci
     return mmci_fail_argument(error, MMC_E_ARG, "traits",
                               "expected a dtype of floating-point numbers with them, got %s",
                               mmc_dtype_name(chain->dtype));
-  forget(chain);
+  mmci_chain_forget_structure(chain);
   return MMC_OK;
 }
 

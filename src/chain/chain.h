@@ -65,6 +65,11 @@ static inline bool mmci_chain_has_once(const mmc_chain *chain) {
 }
 /* Says whether factor j is the transposed factor i, or conjugated too, by what is known. */
 bool mmci_chain_transposes(const mmc_chain *chain, int32_t i, int32_t j, bool conjugated);
+/* Says whether something is claimed of a factor, or a group is inverted. */
+bool mmci_chain_claims(const mmc_chain *chain);
+/* Has a chain that nobody else has yet, and of which nothing is claimed, no longer know which
+ * factors are stored in the same matrix. */
+void mmci_chain_forget_structure(mmc_chain *chain);
 /* Gives a chain that nobody else has yet a rule of integers. Returns: E_ARG, where its dtype cannot
  * have it. */
 mmc_status mmci_chain_set_rule(mmc_chain *chain, mmci_rule rule, mmci_error *error);

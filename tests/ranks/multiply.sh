@@ -52,6 +52,7 @@ check f64 4 d/A1.npy d/A2.npy d/A3.npy
 check "ops and c64" 4 c/A1.npy c/A2.npy:H
 check "dims below the ranks" 4 s/A1.npy s/A2.npy
 check c128 3 z/A1.npy z/A2.npy
+check "a matrix beside its transposed one" 4 d/A1.npy d/A1.npy:T d/A1.npy
 check "one rank" 1 d/A1.npy d/A2.npy d/A3.npy
 [ -z "${MMCHAIN_TEST_LONG:-}" ] || check "one factor" 2 d/A1.npy
 if python3 -c 'import numpy' 2>/dev/null; then
@@ -64,7 +65,7 @@ numpy.save("v.npy", r.standard_normal(46))
 numpy.save("E.npy", numpy.zeros((33, 0)))
 numpy.save("G.npy", numpy.zeros((0, 7)))
 END
-  check "both layouts" 4 F.npy C.npy F.npy:T
+  check "both layouts" 4 F.npy C.npy C.npy:T
   check "a column" 4 F.npy C.npy v.npy
   check "an empty dim" 4 F.npy E.npy G.npy
   ranks 4 "$mmchain" multiply F.npy C.npy v.npy -o R.npy --on scalapack >said 2>&1 || fail "a column"
