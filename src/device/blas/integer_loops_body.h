@@ -426,8 +426,9 @@ COLUMNS(u32)
 COLUMNS(u64)
 
 /* In a product of truths, a line of B is a word of bits, WORD columns at a time. FIRST_PACKED of
- * its terms are packed first, as these may make all of C true, and then PACKED at a time. */
-enum { WORD = 64, FIRST_PACKED = 32, PACKED = 256, BYTES = 8 };
+ * its terms are packed first, as these may make all of C true, then twice as many, and at most
+ * PACKED. */
+enum { WORD = 64, FIRST_PACKED = 8, PACKED = 256, BYTES = 8 };
 
 /* Returns eight truths, of which any byte but 0 is one, as the upper bits of bytes. */
 INLINE uint64_t truths_of(const uint8_t *from) {
@@ -437,56 +438,86 @@ INLINE uint64_t truths_of(const uint8_t *from) {
   return (((x & low) + low) | x) & ~low;
 }
 
+#ifndef PACKS_BYTES
 /* Returns the bits of eight truths. */
 INLINE uint64_t bits_of(const uint8_t *from) {
   return (truths_of(from) >> 7) * UINT64_C(0x0102040810204080) >> 56;
 }
 
+/* Returns the bits of 1 to WORD truths side by side. */
+static uint64_t pack_bytes(const uint8_t *from, int64_t count) {
+  uint64_t bits = 0;
+  if (count < BYTES) {
+    for (int64_t j = 0; j < count; j++) bits |= (uint64_t)(from[j] != 0) << j;
+    return bits;
+  }
+  for (int64_t j = 0; j + BYTES <= count; j += BYTES) bits |= bits_of(from + j) << j;
+  return bits | bits_of(from + count - BYTES) << (count - BYTES);
+}
+
+/* Writes 1 to WORD truths by their bits. */
+static void unpack_bytes(uint64_t bits, int64_t count, uint8_t *to) {
+  for (int64_t j = 0; j < count; j++) to[j] = bits >> j & 1;
+}
+#endif
+
 static uint64_t pack_line(const uint8_t *from, int64_t beside, int64_t count) {
   uint64_t bits = 0;
-  int64_t j = 0;
-  for (; beside == 1 && j + BYTES <= count; j += BYTES) bits |= bits_of(from + j) << j;
-  for (; j < count; j++) bits |= (uint64_t)(from[j * beside] != 0) << j;
+  if (beside == 1) return pack_bytes(from, count);
+  for (int64_t j = 0; j < count; j++) bits |= (uint64_t)(from[j * beside] != 0) << j;
   return bits;
 }
 
-static void unpack_line(uint64_t bits, int64_t count, uint8_t *to) {
-  for (int64_t j = 0; j < count; j++) to[j] = bits >> j & 1;
+/* Returns the line where so says a truth, without a branch, which would be foreseen half the time.
+ */
+INLINE uint64_t line_if(uint8_t truth, uint64_t line) {
+  return (0 - (uint64_t)(truth != 0)) & line;
 }
 
 /* Adds so many terms to as many columns of C; returns whether all of these are true. */
-static bool add_truths(const mmci_gemm *x, int64_t terms, int64_t columns, bool is_first,
+INLINE bool add_truths(const mmci_gemm *x, int64_t terms, int64_t columns, bool is_first,
                        const uint8_t *a, const uint64_t *lines, uint8_t *c) {
   const int64_t down = x->a.trans ? 1 : x->a.ld, along = x->a.trans ? x->a.ld : 1;
-  const uint64_t all = columns < WORD ? (UINT64_C(1) << columns) - 1 : ~UINT64_C(0);
+  const uint64_t all = ~UINT64_C(0) >> (WORD - columns);
   uint64_t common = all;
   for (int64_t i = 0; i < x->m; i++, a += down, c += x->ldc) {
-    uint64_t bits = is_first ? 0 : pack_line(c, 1, columns);
-    for (int64_t l = 0; l < terms && bits != all; l++) bits |= a[l * along] != 0 ? lines[l] : 0;
-    unpack_line(bits, columns, c);
+    uint64_t bits = is_first ? 0 : pack_bytes(c, columns);
+    int64_t l = 0;
+    for (; l + FIRST_PACKED <= terms && bits != all; l += FIRST_PACKED)
+      for (int64_t t = l; t < l + FIRST_PACKED; t++) bits |= line_if(a[t * along], lines[t]);
+    for (; l < terms && bits != all; l++) bits |= line_if(a[l * along], lines[l]);
+    unpack_bytes(bits, columns, c);
     common &= bits;
   }
   return common == all;
 }
 
-static void multiply_truth(const mmci_gemm *x, const void *left, const void *right, void *result) {
-  const uint8_t *a = left, *b = right;
-  uint8_t *c = result;
+/* Computes up to WORD columns of C. */
+INLINE void multiply_truth_columns(const mmci_gemm *x, int64_t columns, const uint8_t *a,
+                                   const uint8_t *b, uint8_t *c) {
   const int64_t along = x->a.trans ? x->a.ld : 1;
   const int64_t below = x->b.trans ? 1 : x->b.ld, beside = x->b.trans ? x->b.ld : 1;
   uint64_t lines[PACKED];
-  for (int64_t j = 0; j < x->n; j += WORD) {
-    const int64_t columns = least_of(x->n - j, WORD);
-    bool is_first = !x->accumulate, all = false;
-    for (int64_t l = 0, terms = FIRST_PACKED; (l < x->k && !all) || is_first; l += terms) {
-      if (l > 0) terms = PACKED;
-      const int64_t here = least_of(x->k - l, terms);
-      for (int64_t t = 0; t < here; t++)
-        lines[t] = pack_line(b + (l + t) * below + j * beside, beside, columns);
-      all = add_truths(x, here, columns, is_first, a + l * along, lines, c + j);
-      is_first = false;
-    }
+  bool is_first = !x->accumulate, all = false;
+  int64_t terms = FIRST_PACKED;
+  for (int64_t l = 0; (l < x->k && !all) || is_first; l += terms) {
+    if (l > 0) terms = least_of(2 * terms, PACKED);
+    terms = least_of(x->k - l, terms);
+    for (int64_t t = 0; t < terms; t++) lines[t] = pack_line(b + (l + t) * below, beside, columns);
+    all = add_truths(x, terms, columns, is_first, a + l * along, lines, c);
+    is_first = false;
   }
+}
+
+static void multiply_truths(const mmci_gemm *given, const mmci_integer_steps *steps, int64_t count,
+                            const void *left, const void *right, void *result) {
+  const mmci_gemm x = *given; /* stores of bytes cannot change it */
+  const uint8_t *a = left, *b = right;
+  uint8_t *c = result;
+  const int64_t beside = x.b.trans ? x.b.ld : 1;
+  for (int64_t p = 0; p < count; p++, a += steps->a, b += steps->b, c += steps->c)
+    for (int64_t j = 0; j < x.n; j += WORD)
+      multiply_truth_columns(&x, least_of(x.n - j, WORD), a, b + j * beside, c + j);
 }
 
 /* Says whether one of so many terms is true in both lines. */
@@ -512,7 +543,8 @@ static void multiply_truth_column(const mmci_gemm *x, const void *left, const vo
                                   void *result) {
   if (x->a.trans) {
     const mmci_gemm row = row_of_column(x);
-    multiply_truth(&row, right, left, result);
+    const mmci_integer_steps none = {0};
+    multiply_truths(&row, &none, 1, right, left, result);
     return;
   }
   const uint8_t *a = left;
@@ -523,7 +555,7 @@ static void multiply_truth_column(const mmci_gemm *x, const void *left, const vo
 
 /* Defines products with few columns, whose sums stay in registers. */
 enum { FEW = 8 };
-#define FEW_COLUMNS(suffix, type, wide, RESULT)                                                    \
+#define FEW_COLUMNS(suffix, type, wide)                                                            \
   INLINE void few_##suffix(const int n, const mmci_gemm *x, const mmci_integer_steps *steps,       \
                            int64_t count, const char *a, const char *b, char *c) {                 \
     const int64_t down = x->a.trans ? 1 : x->a.ld, along = x->a.trans ? x->a.ld : 1;               \
@@ -539,7 +571,7 @@ enum { FEW = 8 };
           const wide left = row[l * along];                                                        \
           for (int j = 0; j < n; j++) sums[j] += left * right[j * beside];                         \
         }                                                                                          \
-        for (int j = 0; j < n; j++) to[j] = (type)RESULT(sums[j]);                                 \
+        for (int j = 0; j < n; j++) to[j] = (type)sums[j];                                         \
       }                                                                                            \
   }                                                                                                \
   static void several_##suffix(const mmci_gemm *x, const mmci_integer_steps *steps, int64_t count, \
@@ -575,15 +607,10 @@ enum { FEW = 8 };
     }                                                                                              \
   }
 
-/* A sum of products of bytes is 0 where no product is true; 64 bits hold it. */
-#define SUM(x) (x)
-#define TRUTH(x) ((x) != 0)
-
-FEW_COLUMNS(u8, uint8_t, unsigned, SUM)
-FEW_COLUMNS(u16, uint16_t, unsigned, SUM)
-FEW_COLUMNS(u32, uint32_t, uint32_t, SUM)
-FEW_COLUMNS(u64, uint64_t, uint64_t, SUM)
-FEW_COLUMNS(truth, uint8_t, uint64_t, TRUTH)
+FEW_COLUMNS(u8, uint8_t, unsigned)
+FEW_COLUMNS(u16, uint16_t, unsigned)
+FEW_COLUMNS(u32, uint32_t, uint32_t)
+FEW_COLUMNS(u64, uint64_t, uint64_t)
 
 /* Parts of the operands as residues, and of the sums, high * 2^64 + low. */
 enum { RESIDUES = 32, RESIDUE_ROWS = 8 };
@@ -652,21 +679,18 @@ static void multiply(const mmci_gemm *gemm, const mmci_integer_steps *steps, int
                      const void *left, const void *right, void *result) {
   const char *a = left, *b = right;
   char *c = result;
-  /* Of long sums of truths few terms make most true. */
   const bool has_modulus = gemm->rule.modulus != 0, is_bool = gemm->dtype == MMC_BOOL;
   const bool is_word = mmc_dtype_size(gemm->dtype) >= sizeof(uint32_t);
   const bool is_column =
       gemm->n == 1 && gemm->ldc == 1 && gemm->k >= (is_word ? COLUMN_TERMS_OF_WORDS : COLUMN_TERMS);
   const bool is_truths = is_column && is_bool && (gemm->b.trans || gemm->b.ld == 1);
-  if (has_modulus || is_truths || (is_bool && gemm->k > FIRST_PACKED)) {
+  if (has_modulus || is_truths) {
     for (int64_t p = 0; p < count; p++, a += steps->a, b += steps->b, c += steps->c)
-      (has_modulus ? multiply_by_residues
-       : is_truths ? multiply_truth_column
-                   : multiply_truth)(gemm, a, b, c);
+      (has_modulus ? multiply_by_residues : multiply_truth_column)(gemm, a, b, c);
     return;
   }
   if (is_bool) {
-    several_truth(gemm, steps, count, a, b, c);
+    multiply_truths(gemm, steps, count, a, b, c);
     return;
   }
   switch (mmc_dtype_size(gemm->dtype)) {
