@@ -131,28 +131,49 @@ typedef struct numpy_array {
   int ndim;
   Py_ssize_t *shape, *strides; /* in bytes */
   PyObject *base, *dtype;
+  int flags;
 } numpy_array;
 
 static bool arrays_begin_so; /* whether that has been seen */
 
+/* Flags of NumPy's arrays: NPY_ARRAY_C_CONTIGUOUS and so on. */
+static const unsigned is_contiguous = 1u, is_writeable = 1u << 10, warns_on_write = 1u << 31;
+
+/* Says whether elements may be written and nobody is to be warned of it. */
+static bool is_writable(const numpy_array *array) {
+  return ((unsigned)array->flags & (is_writeable | warns_on_write)) == is_writeable;
+}
+
 int mmcp_view_learn_numpy(void) {
   PyObject *array = PyObject_CallFunction(mmcp.empty, "(ii)O", 2, 3, mmcp.dtypes[MMC_F64]);
   if (array == NULL) return -1;
+  const numpy_array *x = (const numpy_array *)array;
+  const bool wrote = is_writable(x);
+  Py_XDECREF(PyObject_CallMethod(array, "setflags", "i", 0));
   Py_buffer buffer;
-  if (PyObject_GetBuffer(array, &buffer, PyBUF_RECORDS_RO) == 0) {
-    const numpy_array *x = (const numpy_array *)array;
+  if (!PyErr_Occurred() && PyObject_GetBuffer(array, &buffer, PyBUF_RECORDS_RO) == 0) {
     arrays_begin_so = (size_t)Py_TYPE(array)->tp_basicsize >= sizeof *x && x->data == buffer.buf &&
                       x->ndim == 2 && x->shape[0] == 2 && x->shape[1] == 3 &&
                       x->strides[0] == buffer.strides[0] && x->strides[1] == buffer.strides[1] &&
-                      x->dtype == mmcp.dtypes[MMC_F64];
+                      x->dtype == mmcp.dtypes[MMC_F64] && wrote && !is_writable(x) &&
+                      ((unsigned)x->flags & is_contiguous) != 0;
     PyBuffer_Release(&buffer);
   }
   Py_DECREF(array);
   return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Finds the dtype of an array by its object, of which NumPy has one for each. */
-static bool dtype_of_object(const PyObject *object, mmc_dtype *out) {
+bool mmcp_numpy_shape(const PyObject *array, const PyObject **dtype, int *ndim,
+                      const Py_ssize_t **shape) {
+  const numpy_array *x = (const numpy_array *)array;
+  if (!arrays_begin_so) return false;
+  *dtype = x->dtype;
+  *ndim = x->ndim;
+  *shape = x->shape;
+  return true;
+}
+
+bool mmcp_dtype_of_numpy(const PyObject *object, mmc_dtype *out) {
   static mmc_dtype last = MMC_F64;
   for (int d = 0; object != mmcp.dtypes[last] && d < MMCP_DTYPES; d++)
     if (object == mmcp.dtypes[d] && d != MMC_BF16) last = (mmc_dtype)d;
@@ -160,22 +181,28 @@ static bool dtype_of_object(const PyObject *object, mmc_dtype *out) {
   return object == mmcp.dtypes[last];
 }
 
-/* Reads a matrix or a vector without a buffer, which takes NumPy longer to fill in than we take for
- * the rest; false where that is not to be done. The extents are copied: another thread may give the
- * array others while this one works. */
-static bool acquire_array(PyObject *object, mmcp_view *out) {
+/* Reads an array of few dimensions without a buffer, which takes NumPy longer to fill in than we
+ * take for the rest; false where that is not to be done. The extents are copied: another thread may
+ * give the array others while this one works. */
+static bool acquire_array(PyObject *object, bool writes, mmcp_view *out) {
   const numpy_array *array = (const numpy_array *)object;
-  if (!arrays_begin_so || array->ndim > 2 || !dtype_of_object(array->dtype, &out->dtype))
+  if (!arrays_begin_so || array->ndim > MMCP_FEW_NDIM || (writes && !is_writable(array)) ||
+      !mmcp_dtype_of_numpy(array->dtype, &out->dtype))
     return false;
-  for (int d = 0; d < array->ndim; d++) {
+  /* As a buffer has them, stacks without gaps have no other strides where an axis has one element,
+   * or none. */
+  const bool is_even = array->ndim > 2 && ((unsigned)array->flags & is_contiguous) != 0;
+  int64_t stride = (int64_t)mmc_dtype_size(out->dtype);
+  for (int d = array->ndim - 1; d >= 0; d--) {
     out->extents[d] = array->shape[d];
-    out->extents[2 + d] = array->strides[d];
+    out->extents[MMCP_FEW_NDIM + d] = is_even ? stride : array->strides[d];
+    stride *= array->shape[d];
   }
   out->owner = Py_NewRef(object);
   out->data = array->data;
   out->ndim = array->ndim;
   out->shape = out->extents;
-  out->strides = out->extents + 2;
+  out->strides = out->extents + MMCP_FEW_NDIM;
   out->stride_bytes = 1;
   out->device = MMCP_HOST;
   out->is_numpy = true;
@@ -351,8 +378,10 @@ int mmcp_view_acquire(PyObject *object, mmcp_want want, mmcp_view *out) {
   clear(out);
   const PyObject *type = (PyObject *)Py_TYPE(object);
   if (type == mmcp.ndarray || type == mmcp.memmap) {
-    const bool reads = want == MMCP_READ || want == MMCP_READ_FACTOR;
-    const int got = reads && acquire_array(object, out) ? 1 : acquire_buffer(object, want, out);
+    const bool is_bf16 = want == MMCP_READ_BF16 || want == MMCP_WRITE_BF16;
+    const int got = !is_bf16 && acquire_array(object, want == MMCP_WRITE, out)
+                        ? 1
+                        : acquire_buffer(object, want, out);
     if (got == 1) note_odd(out);
     return got == 1 ? want == MMCP_READ_FACTOR || is_aligned(out) : got;
   }
@@ -476,13 +505,14 @@ static bool make_tensor(const dl_exchange *exchange, mmc_dtype dtype, int ndim,
   int64_t stride = 1;
   for (int d = ndim - 1; d >= 0; d--) {
     out->extents[d] = shape[d];
-    out->extents[2 + d] = stride;
+    out->extents[MMCP_FEW_NDIM + d] = stride;
     if (shape[d] > 1) stride *= shape[d];
   }
-  out->made = mmcp_tensor_make(exchange, dtype, ndim, out->extents, out->extents + 2, &out->data);
+  out->made = mmcp_tensor_make(exchange, dtype, ndim, out->extents, out->extents + MMCP_FEW_NDIM,
+                               &out->data);
   if (out->made == NULL) return false;
   out->shape = out->extents;
-  out->strides = out->extents + 2;
+  out->strides = out->extents + MMCP_FEW_NDIM;
   out->stride_bytes = (int64_t)mmc_dtype_size(dtype);
   out->ndim = ndim;
   out->dtype = dtype;

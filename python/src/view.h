@@ -6,7 +6,7 @@
 #include "dlpack.h"
 #include "state.h"
 
-enum { MMCP_HOST = -1, MMCP_MAX_NDIM = 64 };
+enum { MMCP_HOST = -1, MMCP_MAX_NDIM = 64, MMCP_FEW_NDIM = 4 };
 
 typedef struct mmcp_view {
   char *data;
@@ -32,7 +32,8 @@ typedef struct mmcp_view {
   void *copy; /* what elements and strides were written to, by malloc(), or NULL: see gather.h */
   union {
     dl_tensor tensor;
-    int64_t extents[4]; /* NumPy's: sizes and strides, where shape points here: it is not copied */
+    /* NumPy's: sizes and strides, where shape points here: it is not copied */
+    int64_t extents[2 * MMCP_FEW_NDIM];
   };
 } mmcp_view;
 
@@ -51,6 +52,11 @@ typedef enum mmcp_want {
 
 /* Sees how NumPy's arrays begin, so that views need no buffers of them. -1: an exception is set. */
 int mmcp_view_learn_numpy(void);
+/* Finds the dtype, of which NumPy has one object, and the shape of a numpy.ndarray or one of a
+ * subclass, as long as it has them; false where it is not known how such arrays begin. */
+bool mmcp_numpy_shape(const PyObject *array, const PyObject **dtype, int *ndim,
+                      const Py_ssize_t **shape);
+bool mmcp_dtype_of_numpy(const PyObject *dtype, mmc_dtype *out);
 
 /* Looks at a numpy.ndarray or numpy.memmap, a capsule of DLPack or an object whose type has the
  * exchange functions. With a _BF16 want, NumPy's uint16 is taken for bf16, which NumPy lacks.

@@ -146,6 +146,20 @@ def test_read_only_and_broadcast_factors(rng):
     assert_close(mmchain.multi_dot([a, b, b.T]), [a, b, b.T])
 
 
+@pytest.mark.parametrize("stack", [(), (2,), (2, 3), (2, 1, 3)])
+def test_out_that_may_be_written_and_that_may_not(rng, stack):
+    a = rng.random((*stack, 4, 4))
+    warns = np.broadcast_arrays(np.zeros((*stack, 4, 4)), 0)[0]  # NumPy warns who writes this one
+    for out in (np.zeros_like(a), warns):
+        assert mmchain.multi_dot([a, a], out=out) is out
+        assert_close(out, [a, a])
+    kept = np.zeros_like(a)
+    kept.flags.writeable = False
+    with pytest.raises(ValueError, match="output array is not acceptable"):
+        mmchain.multi_dot([a, a], out=kept)
+    assert not kept.any()
+
+
 def any_view(rng, shape, dtype):
     """A view of random numbers of any strides, some of which are backwards, with gaps, or repeat."""
     steps = rng.choice([-2, -1, 1, 1, 2], len(shape))
