@@ -59,18 +59,23 @@ void mmcp_make_rows(mmcp_call *c) {
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
-/* Points matrix i at the element of the stack at index. */
-static void seek(mmcp_call *c, int64_t i, const int64_t *index) {
+/* Points matrix i at the element of the stack at index. Returns the bytes from one element to the
+ * next along the last axis. */
+static int64_t seek(mmcp_call *c, int64_t i, const int64_t *index) {
   const mmcp_view *view = mmcp_view_of(c, i);
   int ndim = (int)mmcp_stack_ndim(c, i);
-  int64_t offset = 0;
-  for (int d = 0; d < ndim; d++)
-    if (view->shape[d] > 1) offset += index[c->stack_ndim - ndim + d] * mmcp_view_stride(view, d);
+  int64_t offset = 0, step = 0;
+  for (int d = 0; d < ndim; d++) {
+    step = view->shape[d] > 1 ? mmcp_view_stride(view, d) : 0;
+    offset += index[c->stack_ndim - ndim + d] * step;
+  }
   c->matrices[i].data = view->data != NULL ? view->data + offset : NULL;
+  return step;
 }
 
+/* Moves on to the next line of the last axis. */
 static void advance(const mmcp_call *c, int64_t *index) {
-  for (int d = c->stack_ndim - 1; d >= 0 && ++index[d] == c->stack_shape[d]; d--) index[d] = 0;
+  for (int d = c->stack_ndim - 2; d >= 0 && ++index[d] == c->stack_shape[d]; d--) index[d] = 0;
 }
 
 /* The shape of factor i as a matrix for every product of the stack; NULL with an exception set. */
@@ -138,9 +143,11 @@ bool mmcp_spread(mmcp_call *c, int64_t i) {
   void **addresses = malloc((size_t)c->stack_count * sizeof *addresses);
   if (addresses == NULL) return false;
   int64_t index[MMCP_MAX_NDIM] = {0};
-  for (int64_t t = 0; t < c->stack_count; t++, advance(c, index)) {
-    seek(c, i, index);
-    addresses[t] = matrix->data;
+  const int64_t line = c->stack_shape[c->stack_ndim - 1];
+  for (int64_t t = 0; t < c->stack_count; t += line, advance(c, index)) {
+    const int64_t step = seek(c, i, index);
+    for (int64_t l = 0; l < line; l++)
+      addresses[t + l] = matrix->data != NULL ? (char *)matrix->data + l * step : NULL;
   }
   matrix->addresses = addresses;
   return true;

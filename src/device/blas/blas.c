@@ -218,9 +218,13 @@ static void multiply_chunk(void *user, int worker, int64_t piece) {
   mmci_error error;
   if (kernel->several.kind != MMCI_ONE_BY_ONE) {
     const mmci_several *several = &kernel->several;
-    mmci_several_multiply(several, end - begin, mmci_address(x->a, begin * several->a_step),
-                          mmci_address(x->b, begin * several->b_step),
-                          mmci_address(x->c, begin * several->c_step));
+    const mmci_gemm *gemm = &kernel->gemm;
+    if (gemm->a.gathered || gemm->b.gathered)
+      mmci_several_gathered(several->kind, gemm, begin, end, x->a, x->b, x->c);
+    else
+      mmci_several_multiply(several, end - begin, mmci_address(x->a, begin * several->a_step),
+                            mmci_address(x->b, begin * several->b_step),
+                            mmci_address(x->c, begin * several->c_step));
     return;
   }
   for (int64_t i = begin; i < end; i++) {
@@ -411,10 +415,13 @@ static void multiply_at_once(mmci_device *device, const mmci_gemm *given, const 
     multiply_each(&gemm, &small, NULL, a, b, c);
     return;
   }
-  const bool is_even = gemm.batch > 1 && !gemm.a.gathered && !gemm.b.gathered;
-  const mmci_several_kind kind = is_even ? mmci_blas_several(given) : MMCI_ONE_BY_ONE;
+  const mmci_several_kind kind = gemm.batch > 1 ? mmci_blas_several(given) : MMCI_ONE_BY_ONE;
   if (kind == MMCI_ONE_BY_ONE) {
     multiply_each(&gemm, NULL, mmci_blas_call(&gemm), a, b, c);
+    return;
+  }
+  if (gemm.a.gathered || gemm.b.gathered) {
+    mmci_several_gathered(kind, &gemm, 0, gemm.batch, a, b, c);
     return;
   }
   const mmci_several several = mmci_several_make(kind, &gemm, gemm.a.stride * size,
@@ -578,7 +585,7 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
     status = prepare_blocks(kernel, error);
   const bool is_gathered = gemm->a.gathered || gemm->b.gathered;
   kernel->is_single = kernel->gemm.batch == 1 && !is_gathered;
-  if (gemm->variant == 0 && !is_gathered) {
+  if (gemm->variant == 0) {
     const int64_t size = (int64_t)mmc_dtype_size(gemm->dtype);
     kernel->several =
         mmci_several_make(mmci_blas_several(gemm), &kernel->gemm, gemm->a.stride * size,

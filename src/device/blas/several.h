@@ -32,4 +32,9 @@ mmci_several mmci_several_make(mmci_several_kind kind, const mmci_gemm *gemm, in
 void mmci_several_multiply(const mmci_several *x, int64_t count, const void *a, const void *b,
                            void *c);
 
+/* Computes products first to end - 1 of a batch some of whose operands are at addresses: those at
+ * once that are as far apart as the first two. */
+void mmci_several_gathered(mmci_several_kind kind, const mmci_gemm *gemm, int64_t first,
+                           int64_t end, const void *a, const void *b, void *c);
+
 #endif
