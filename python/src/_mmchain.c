@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "by_numpy.h"
 #include "cache.h"
 #include "entrance.h"
 #include "execute.h"
@@ -337,6 +338,7 @@ static int find_numpy(void) {
     mmcp.dtypes[d] = PyObject_CallMethod(numpy, "dtype", "s", names[d]);
     found = mmcp.dtypes[d] != NULL;
   }
+  found = found && mmcp_by_numpy_learn(numpy) == 0;
   Py_DECREF(numpy);
   return found ? mmcp_view_learn_numpy() : -1;
 }

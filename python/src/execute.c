@@ -7,6 +7,7 @@
 #endif
 #include <string.h>
 
+#include "by_numpy.h"
 #include "cache.h"
 #include "call.h"
 #include "modes.h"
@@ -733,6 +734,23 @@ static bool may_be_kept(PyObject *const *args, PyObject *const *tensors, Py_ssiz
          (has_plan || (is_usual(args) && args[DEVICE] == Py_None));
 }
 
+static PyObject *execute_arrays(PyObject *items, bool is_chain, PyObject *const *args);
+
+/* Multiplies what execute_items() left to others, where nothing but the product is asked for, and
+ * NumPy multiplies it, or where lists are in place of arrays. Takes its answer. */
+static PyObject *execute_others(PyObject *answer, PyObject *const *arrays, Py_ssize_t n,
+                                PyObject *const *args) {
+  if (answer != Py_NotImplemented || !is_plain_call(args)) return answer;
+  PyObject *result = NULL, *items = mmcp_without_lists(arrays, n);
+  if (items != NULL)
+    result = execute_arrays(items, false, args);
+  else if (!PyErr_Occurred() && mmcp_by_numpy(arrays, n, &result) == 0)
+    return answer;
+  Py_XDECREF(items);
+  Py_DECREF(answer);
+  return result;
+}
+
 /* Multiplies the arrays of a tuple, or of one array. */
 static PyObject *execute_arrays(PyObject *items, bool is_chain, PyObject *const *args) {
   PyObject *const *arrays = is_chain ? &args[ARRAYS] : &PyTuple_GET_ITEM(items, 0), *result = NULL;
@@ -743,7 +761,8 @@ static PyObject *execute_arrays(PyObject *items, bool is_chain, PyObject *const 
   if (asked != NULL && mmcp_recall(asked, &result) != 0) return result;
   if (is_chain) return execute_chain(args[ARRAYS], args, asked);
   if (execute_recorded(args, &result) != 0) return result;
-  return n < least ? Py_NewRef(Py_NotImplemented) : execute_items(arrays, n, NULL, args, asked);
+  if (n < least) return Py_NewRef(Py_NotImplemented);
+  return execute_others(execute_items(arrays, n, NULL, args, asked), arrays, n, args);
 }
 
 PyObject *mmcp_execute(PyObject *module, PyObject *const *given, Py_ssize_t count) {

@@ -404,6 +404,55 @@ def test_matrices_with_vectors_at_the_ends():
         np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("round", range(60))
+def test_what_numpy_multiplies(rng, round):
+    """Dtypes that mmchain lacks, integers beside others, matrices and lists are NumPy's products, of which the
+    extension finds the order."""
+    count = int(rng.integers(2, 8))
+    dims = rng.integers(1, 7, count + 1)
+    dtypes = rng.choice([*"?bhilBHILefdFDgGO"], 1 + round % 3)
+    arrays = [rng.integers(0, 120, shape).astype(rng.choice(dtypes)) for shape in zip(dims, dims[1:])]
+    if round % 5 == 0:
+        arrays = [array.view(np.matrix) for array in arrays]
+    if round % 5 == 1:
+        arrays[0] = arrays[0][0]
+    if round % 5 in (1, 2):
+        arrays[-1] = arrays[-1][:, 0]
+    if round % 5 == 3:
+        arrays[0] = arrays[0].tolist()
+    expected, result = np.linalg.multi_dot(arrays), mmchain.multi_dot(arrays)
+    assert type(result) is type(expected) and np.shape(result) == np.shape(expected)
+    assert np.asarray(result).dtype == np.asarray(expected).dtype
+    if np.asarray(expected).dtype.kind in "biuO":
+        np.testing.assert_array_equal(result, expected)
+    elif not any(np.asarray(array).dtype == "e" for array in arrays):  # whose orders overflow, or not
+        np.testing.assert_allclose(result, expected, rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_what_numpy_multiplies_leaves_the_extension_at_once(rng):
+    wide, whole = np.ones((3, 3), np.longdouble), np.ones((3, 3), int)
+    for arrays in (
+        [wide, wide],
+        [wide] * 5,
+        [wide, wide, wide[0]],
+        [whole, rng.random((3, 3))],
+        [np.stack([whole] * 2), rng.random((3, 3))],
+        [whole, whole.astype("i2"), whole],
+        [np.matrix(whole), whole, whole],
+        [whole.tolist(), whole],
+        [whole.astype(object), whole],
+    ):
+        result = mmchain._mmchain.execute(None, arrays, None, "time", None, "native", None, False)
+        assert result is not NotImplemented, arrays
+        expected = np.matmul(*arrays) if np.ndim(arrays[0]) > 2 else np.linalg.multi_dot(arrays)
+        np.testing.assert_allclose(result.astype(float), expected.astype(float))
+    for arrays in ([whole, wide[:2]], [[[1.0], [2.0, 3.0]], whole], [whole, whole.astype("i2"), whole[:2]]):
+        with pytest.raises(ValueError):
+            mmchain.multi_dot(arrays)
+
+
 def test_mixed_integers_are_numpys(rng):
     dtypes = ["uint8", "int8", "uint16", "int64", "float32", "float64", "bool"]
     for _ in range(200):

@@ -1,0 +1,170 @@
+/* by_numpy.c: see by_numpy.h. */
+#include "by_numpy.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "view.h"
+
+enum { MOST_FACTORS = 32 };
+
+/* What a dtype is as far as it matters here who multiplies. */
+typedef enum sort { OTHER, INTEGERS, HALVES, FLOATS, WIDE } sort;
+
+static PyObject *matrix, *asanyarray, *dot, *matmul;
+static PyObject *wide[3]; /* dtypes that the library lacks */
+
+int mmcp_by_numpy_learn(PyObject *numpy) {
+  const struct {
+    const char *name;
+    PyObject **function;
+  } functions[] = {
+      {"matrix", &matrix}, {"asanyarray", &asanyarray}, {"dot", &dot}, {"matmul", &matmul}};
+  for (size_t f = 0; f < sizeof functions / sizeof functions[0]; f++)
+    if ((*functions[f].function = PyObject_GetAttrString(numpy, functions[f].name)) == NULL)
+      return -1;
+  static const char *const names[] = {"longdouble", "clongdouble", "object"};
+  for (size_t d = 0; d < sizeof names / sizeof names[0]; d++)
+    if ((wide[d] = PyObject_CallMethod(numpy, "dtype", "s", names[d])) == NULL) return -1;
+  return 0;
+}
+
+static sort sort_of(const PyObject *dtype) {
+  for (size_t d = 0; d < sizeof wide / sizeof wide[0]; d++)
+    if (dtype == wide[d]) return WIDE;
+  mmc_dtype known;
+  if (!mmcp_dtype_of_numpy(dtype, &known)) return OTHER;
+  if (known >= MMC_I8) return INTEGERS;
+  return known == MMC_F16 ? HALVES : FLOATS;
+}
+
+/* A chain of matrices, the first and the last of which may be vectors, or two stacks. */
+typedef struct chain {
+  PyObject *const *items;
+  Py_ssize_t n;
+  const PyObject *dtype;                                      /* of the first */
+  bool has_stack, has_vector, has_matrix, is_mixed, is_power; /* is_power: all are one array */
+  bool has[WIDE + 1];                                         /* by sort */
+  int64_t dims[MOST_FACTORS + 1];
+  uint8_t splits[MOST_FACTORS][MOST_FACTORS]; /* by first and last factor: the last of the left */
+} chain;
+
+/* Reads an array; false where it is none of NumPy's own, or does not fit the one before. */
+static bool read_item(chain *c, Py_ssize_t i) {
+  const PyObject *type = (PyObject *)Py_TYPE(c->items[i]), *dtype;
+  const Py_ssize_t *shape;
+  int ndim;
+  if ((type != mmcp.ndarray && type != matrix) ||
+      !mmcp_numpy_shape(c->items[i], &dtype, &ndim, &shape))
+    return false;
+  const sort sort = sort_of(dtype);
+  const bool is_row = ndim == 1 && i == 0, is_column = ndim == 1 && i > 0 && i == c->n - 1;
+  if (sort == OTHER || ndim == 0 || (ndim == 1 && !is_row && !is_column)) return false;
+  if (i == 0) c->dtype = dtype;
+  c->has[sort] = true;
+  c->is_mixed = c->is_mixed || dtype != c->dtype;
+  c->is_power = c->is_power && c->items[i] == c->items[0];
+  c->has_matrix = c->has_matrix || type == matrix;
+  c->has_stack = c->has_stack || ndim > 2;
+  c->has_vector = c->has_vector || ndim == 1;
+  const int64_t rows = is_row ? 1 : shape[ndim > 1 ? ndim - 2 : 0];
+  if (i == 0) c->dims[0] = rows;
+  c->dims[i + 1] = is_column ? 1 : shape[ndim - 1];
+  return rows == c->dims[i];
+}
+
+/* Finds the order of fewest multiplications, and of several the one that NumPy's multi_dot takes,
+ * since products of integers beside others are NumPy's pair by pair. */
+static void find_order(chain *c) {
+  double least[MOST_FACTORS][MOST_FACTORS] = {{0}};
+  for (Py_ssize_t length = 1; length < c->n; length++)
+    for (Py_ssize_t first = 0, last = length; last < c->n; first++, last++) {
+      least[first][last] = (double)INFINITY;
+      for (Py_ssize_t split = first; split < last; split++) {
+        const double price =
+            least[first][split] + least[split + 1][last] +
+            (double)c->dims[first] * (double)c->dims[split + 1] * (double)c->dims[last + 1];
+        if (price >= least[first][last]) continue;
+        least[first][last] = price;
+        c->splits[first][last] = (uint8_t)split;
+      }
+    }
+}
+
+/* The product of two, which this takes, as a new reference; NULL with an exception set. */
+static PyObject *product_of(PyObject *left, PyObject *right) {
+  PyObject *sides[] = {left, right}, *product = NULL;
+  if (left != NULL && right != NULL) product = PyObject_Vectorcall(dot, sides, 2, NULL);
+  Py_XDECREF(left);
+  Py_XDECREF(right);
+  return product;
+}
+
+/* The product of the factors from the first to the last. */
+static PyObject *multiply_in_order(const chain *c, Py_ssize_t first, Py_ssize_t last) {
+  if (first == last) return Py_NewRef(c->items[first]);
+  const Py_ssize_t split = c->splits[first][last];
+  PyObject *left = multiply_in_order(c, first, split);
+  return product_of(left, left != NULL ? multiply_in_order(c, split + 1, last) : NULL);
+}
+
+/* The power of the first factor. */
+static PyObject *power_of(const chain *c, Py_ssize_t exponent) {
+  if (exponent == 1) return Py_NewRef(c->items[0]);
+  PyObject *root = power_of(c, exponent / 2);
+  PyObject *square = product_of(Py_XNewRef(root), root);
+  return exponent % 2 == 0 ? square : product_of(square, Py_NewRef(c->items[0]));
+}
+
+static PyObject *multiply(chain *c) {
+  if (c->n == 2) return PyObject_Vectorcall(c->has_stack ? matmul : dot, c->items, 2, NULL);
+  if (c->is_power) return power_of(c, c->n);
+  find_order(c);
+  return multiply_in_order(c, 0, c->n - 1);
+}
+
+/* Says whether the arrays are such as NumPy multiplies. A matrix makes a row or a column of a
+ * vector, NumPy's multi_dot matrices of vectors, and stacks have other ends. */
+static bool is_numpys(const chain *c) {
+  const bool is_whole = c->is_mixed && c->has[INTEGERS];
+  if (!c->has_matrix && !c->has[WIDE] && !is_whole) return false;
+  if (c->has_stack) return c->n == 2 && !c->has_matrix && !c->has_vector;
+  if (c->n == 2) return !(c->has_matrix && c->has_vector);
+  return !(c->has_vector && (c->has_matrix || is_whole)) &&
+         !(c->is_mixed && c->has[HALVES] && !is_whole);
+}
+
+int mmcp_by_numpy(PyObject *const *items, Py_ssize_t n, PyObject **out) {
+  chain c;
+  if (n < 2 || n > MOST_FACTORS) return 0;
+  c.items = items;
+  c.n = n;
+  c.has_stack = c.has_vector = c.has_matrix = c.is_mixed = false;
+  c.is_power = true;
+  memset(c.has, 0, sizeof c.has);
+  for (Py_ssize_t i = 0; i < n; i++)
+    if (!read_item(&c, i)) return 0;
+  if (!is_numpys(&c)) return 0;
+  *out = multiply(&c);
+  if (*out != NULL) return 1;
+  if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError))
+    return -1;
+  PyErr_Clear(); /* the exception is raised again, in the words of multi_dot */
+  return 0;
+}
+
+PyObject *mmcp_without_lists(PyObject *const *items, Py_ssize_t n) {
+  Py_ssize_t lists = 0;
+  for (Py_ssize_t i = 0; i < n; i++) lists += PyList_CheckExact(items[i]);
+  PyObject *made = lists > 0 ? PyTuple_New(n) : NULL;
+  for (Py_ssize_t i = 0; made != NULL && i < n; i++) {
+    PyObject *item = PyList_CheckExact(items[i]) ? PyObject_CallOneArg(asanyarray, items[i])
+                                                 : Py_NewRef(items[i]);
+    if (item == NULL)
+      Py_CLEAR(made);
+    else
+      PyTuple_SET_ITEM(made, i, item);
+  }
+  if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+  return made;
+}
