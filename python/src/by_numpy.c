@@ -80,6 +80,7 @@ static void find_order(chain *c) {
   for (Py_ssize_t length = 1; length < c->n; length++)
     for (Py_ssize_t first = 0, last = length; last < c->n; first++, last++) {
       least[first][last] = (double)INFINITY;
+      c->splits[first][last] = (uint8_t)first;
       for (Py_ssize_t split = first; split < last; split++) {
         const double price =
             least[first][split] + least[split + 1][last] +
@@ -91,52 +92,59 @@ static void find_order(chain *c) {
     }
 }
 
-/* The product of two, which this takes, as a new reference; NULL with an exception set. */
-static PyObject *product_of(PyObject *left, PyObject *right) {
-  PyObject *sides[] = {left, right}, *product = NULL;
-  if (left != NULL && right != NULL) product = PyObject_Vectorcall(dot, sides, 2, NULL);
+/* The product of two, which this takes, as a new reference; NULL with an exception set. It goes to
+ * out, unless that is NULL. */
+static PyObject *product_of(const chain *c, PyObject *left, PyObject *right, PyObject *out) {
+  PyObject *arguments[] = {left, right, out}, *product = NULL;
+  if (left != NULL && right != NULL)
+    product =
+        PyObject_Vectorcall(c->has_stack ? matmul : dot, arguments, out != NULL ? 3 : 2, NULL);
   Py_XDECREF(left);
   Py_XDECREF(right);
   return product;
 }
 
 /* The product of the factors from the first to the last. */
-static PyObject *multiply_in_order(const chain *c, Py_ssize_t first, Py_ssize_t last) {
+static PyObject *multiply_in_order(const chain *c, Py_ssize_t first, Py_ssize_t last,
+                                   PyObject *out) {
   if (first == last) return Py_NewRef(c->items[first]);
   const Py_ssize_t split = c->splits[first][last];
-  PyObject *left = multiply_in_order(c, first, split);
-  return product_of(left, left != NULL ? multiply_in_order(c, split + 1, last) : NULL);
+  PyObject *left = multiply_in_order(c, first, split, NULL);
+  PyObject *right = left != NULL ? multiply_in_order(c, split + 1, last, NULL) : NULL;
+  return product_of(c, left, right, out);
 }
 
 /* The power of the first factor. */
-static PyObject *power_of(const chain *c, Py_ssize_t exponent) {
+static PyObject *power_of(const chain *c, Py_ssize_t exponent, PyObject *out) {
   if (exponent == 1) return Py_NewRef(c->items[0]);
-  PyObject *root = power_of(c, exponent / 2);
-  PyObject *square = product_of(Py_XNewRef(root), root);
-  return exponent % 2 == 0 ? square : product_of(square, Py_NewRef(c->items[0]));
+  const bool is_odd = exponent % 2 != 0;
+  PyObject *root = power_of(c, exponent / 2, NULL);
+  PyObject *square = product_of(c, Py_XNewRef(root), root, is_odd ? NULL : out);
+  return is_odd ? product_of(c, square, Py_NewRef(c->items[0]), out) : square;
 }
 
-static PyObject *multiply(chain *c) {
-  if (c->n == 2) return PyObject_Vectorcall(c->has_stack ? matmul : dot, c->items, 2, NULL);
-  if (c->is_power) return power_of(c, c->n);
+static PyObject *multiply(chain *c, PyObject *out) {
+  if (c->is_power) return power_of(c, c->n, out);
   find_order(c);
-  return multiply_in_order(c, 0, c->n - 1);
+  return multiply_in_order(c, 0, c->n - 1, out);
 }
 
 /* Says whether the arrays are such as NumPy multiplies. A matrix makes a row or a column of a
- * vector, NumPy's multi_dot matrices of vectors, and stacks have other ends. */
-static bool is_numpys(const chain *c) {
-  const bool is_whole = c->is_mixed && c->has[INTEGERS];
+ * vector, NumPy's multi_dot matrices of vectors, stacks have other ends, and of integers and floats
+ * they are multiplied as floats. */
+static bool is_numpys(const chain *c, bool has_out) {
+  const bool is_whole = c->is_mixed && c->has[INTEGERS], is_chain = c->n > 2;
   if (!c->has_matrix && !c->has[WIDE] && !is_whole) return false;
-  if (c->has_stack) return c->n == 2 && !c->has_matrix && !c->has_vector;
-  if (c->n == 2) return !(c->has_matrix && c->has_vector);
-  return !(c->has_vector && (c->has_matrix || is_whole)) &&
-         !(c->is_mixed && c->has[HALVES] && !is_whole);
+  if (c->has_stack)
+    return !c->has_matrix && !c->has_vector && !has_out && !c->has[HALVES] &&
+           (c->has[WIDE] || !c->has[FLOATS]);
+  return !(c->has_vector && (c->has_matrix || (is_chain && (is_whole || has_out))));
 }
 
-int mmcp_by_numpy(PyObject *const *items, Py_ssize_t n, PyObject **out) {
+int mmcp_by_numpy(PyObject *const *items, Py_ssize_t n, PyObject *into, PyObject **out) {
   chain c;
-  if (n < 2 || n > MOST_FACTORS) return 0;
+  if (n < 2 || n > MOST_FACTORS || (into != NULL && (PyObject *)Py_TYPE(into) != mmcp.ndarray))
+    return 0;
   c.items = items;
   c.n = n;
   c.has_stack = c.has_vector = c.has_matrix = c.is_mixed = false;
@@ -144,8 +152,8 @@ int mmcp_by_numpy(PyObject *const *items, Py_ssize_t n, PyObject **out) {
   memset(c.has, 0, sizeof c.has);
   for (Py_ssize_t i = 0; i < n; i++)
     if (!read_item(&c, i)) return 0;
-  if (!is_numpys(&c)) return 0;
-  *out = multiply(&c);
+  if (!is_numpys(&c, into != NULL)) return 0;
+  *out = multiply(&c, into);
   if (*out != NULL) return 1;
   if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError))
     return -1;

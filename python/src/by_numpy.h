@@ -8,10 +8,10 @@
 /* Finds NumPy's functions. Returns 0, or -1 with an exception set. */
 int mmcp_by_numpy_learn(PyObject *numpy);
 
-/* Multiplies n arrays, where nothing but the product is asked for. Returns 1 with a new reference
- * in *out; 0 where they are not such arrays that fit together, or NumPy has found a mistake; -1
- * with an exception set. */
-int mmcp_by_numpy(PyObject *const *items, Py_ssize_t n, PyObject **out);
+/* Multiplies n arrays, into an array unless that is NULL. Returns 1 with a new reference in *out; 0
+ * where they are not such arrays that fit together, or NumPy has found a mistake; -1 with an
+ * exception set. */
+int mmcp_by_numpy(PyObject *const *items, Py_ssize_t n, PyObject *into, PyObject **out);
 
 /* The same items in a new tuple, with arrays in place of lists; NULL where none is a list that
  * makes an array, or with an exception set. */

@@ -495,11 +495,10 @@ static int execute_new_by_torch(mmcp_call *c, PyObject *const *items, PyObject *
   return done == 1 ? 2 : done;
 }
 
-/* Says whether nothing was asked for that PyTorch's products do not do. */
+/* Says whether nothing was asked for that other libraries' products do not do. */
 static bool is_plain_call(PyObject *const *args) {
-  return args[PLAN] == Py_None && args[OUT] == Py_None && args[STREAM] == Py_None &&
-         args[BF16] != Py_True && args[RULE] == NULL && args[EXPONENTS] == NULL &&
-         args[DEVICE] == Py_None && is_usual(args);
+  return args[PLAN] == Py_None && args[STREAM] == Py_None && args[BF16] != Py_True &&
+         args[RULE] == NULL && args[EXPONENTS] == NULL && args[DEVICE] == Py_None && is_usual(args);
 }
 
 static int multiply_arrays(mmcp_call *c, PyObject *const *items, PyObject *const *args,
@@ -508,7 +507,7 @@ static int multiply_arrays(mmcp_call *c, PyObject *const *items, PyObject *const
   if (args[RULE] != NULL && read_rule(c, args[RULE]) < 0) return -1;
   if (args[EXPONENTS] != NULL && hold_exponents(c, args[EXPONENTS], exponents) < 0) return -1;
   mmcp_plan *plan = NULL;
-  c->may_be_torchs = is_plain_call(args) && !c->is_chain;
+  c->may_be_torchs = is_plain_call(args) && args[OUT] == Py_None && !c->is_chain;
   int done = c->is_chain ? mmcp_read_chain(c)
                          : mmcp_acquire_factors(c, items, bf16 ? MMCP_READ_BF16 : MMCP_READ_FACTOR);
   if (done == 1) {
@@ -736,15 +735,16 @@ static bool may_be_kept(PyObject *const *args, PyObject *const *tensors, Py_ssiz
 
 static PyObject *execute_arrays(PyObject *items, bool is_chain, PyObject *const *args);
 
-/* Multiplies what execute_items() left to others, where nothing but the product is asked for, and
- * NumPy multiplies it, or where lists are in place of arrays. Takes its answer. */
+/* Multiplies what execute_items() left to others, where NumPy multiplies it, or where lists are in
+ * place of arrays. Takes its answer. */
 static PyObject *execute_others(PyObject *answer, PyObject *const *arrays, Py_ssize_t n,
                                 PyObject *const *args) {
   if (answer != Py_NotImplemented || !is_plain_call(args)) return answer;
   PyObject *result = NULL, *items = mmcp_without_lists(arrays, n);
+  PyObject *out = args[OUT] != Py_None ? args[OUT] : NULL;
   if (items != NULL)
     result = execute_arrays(items, false, args);
-  else if (!PyErr_Occurred() && mmcp_by_numpy(arrays, n, &result) == 0)
+  else if (!PyErr_Occurred() && mmcp_by_numpy(arrays, n, out, &result) == 0)
     return answer;
   Py_XDECREF(items);
   Py_DECREF(answer);

@@ -47,7 +47,24 @@ typedef struct complex64 {
           value(*(const from_type *)(const void *)(from + i * from_step));                \
   }
 
+/* Makes a float of one of 16 bits. Shifted, it is that divided by 2^112, unless it is infinite or
+ * none. */
+static inline float float_of_half(uint16_t half) {
+  uint32_t bits = (uint32_t)(half & 0x7fff) << 13;
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  value *= 0x1p112f;
+  memcpy(&bits, &value, sizeof bits);
+  bits |= ((half & 0x7c00) == 0x7c00 ? UINT32_C(0x7f800000) : 0) | (uint32_t)(half & 0x8000) << 16;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 #define SAME(x) (x)
+#define HALF(x) float_of_half(x)
+#define WIDE_HALF(x) ((double)float_of_half(x))
+#define COMPLEX32_HALF(x) ((complex32){float_of_half(x), 0})
+#define COMPLEX64_HALF(x) ((complex64){(double)float_of_half(x), 0})
 #define WIDE(x) ((double)(x))
 #define COMPLEX32(x) ((complex32){(x), 0})
 #define COMPLEX64(x) ((complex64){(double)(x), 0})
@@ -59,6 +76,10 @@ LINE(copy_4, uint32_t, uint32_t, SAME)
 LINE(copy_8, uint64_t, uint64_t, SAME)
 LINE(copy_complex32, complex32, complex32, SAME)
 LINE(copy_complex64, complex64, complex64, SAME)
+LINE(f16_to_f32, uint16_t, float, HALF)
+LINE(f16_to_f64, uint16_t, double, WIDE_HALF)
+LINE(f16_to_c64, uint16_t, complex32, COMPLEX32_HALF)
+LINE(f16_to_c128, uint16_t, complex64, COMPLEX64_HALF)
 LINE(f32_to_f64, float, double, WIDE)
 LINE(f32_to_c64, float, complex32, COMPLEX32)
 LINE(f32_to_c128, float, complex64, COMPLEX64)
@@ -116,12 +137,17 @@ static line_fn swapping_line_of(mmc_dtype dtype) {
 }
 
 static line_fn line_of(mmc_dtype from, mmc_dtype to) {
-  static const line_fn conversions[4][4] = {
+  enum { FROM = MMC_F16 + 1, TO = MMC_C128 + 1 };
+  static const line_fn conversions[FROM][TO] = {
+      [MMC_F16] = {[MMC_F32] = f16_to_f32,
+                   [MMC_F64] = f16_to_f64,
+                   [MMC_C64] = f16_to_c64,
+                   [MMC_C128] = f16_to_c128},
       [MMC_F32] = {[MMC_F64] = f32_to_f64, [MMC_C64] = f32_to_c64, [MMC_C128] = f32_to_c128},
       [MMC_F64] = {[MMC_C128] = f64_to_c128},
       [MMC_C64] = {[MMC_C128] = c64_to_c128},
   };
-  if (from != to) return (unsigned)from < 4 && (unsigned)to < 4 ? conversions[from][to] : NULL;
+  if (from != to) return (unsigned)from < FROM && (unsigned)to < TO ? conversions[from][to] : NULL;
   if (from == MMC_C64) return copy_complex32;
   if (from == MMC_C128) return copy_complex64;
   switch (mmc_dtype_size(from)) {
@@ -135,8 +161,6 @@ static line_fn line_of(mmc_dtype from, mmc_dtype to) {
       return copy_8;
   }
 }
-
-_Static_assert(MMC_F32 < 4 && MMC_F64 < 4 && MMC_C64 < 4 && MMC_C128 < 4, "conversions has them");
 
 bool mmcp_promote(mmc_dtype a, mmc_dtype b, mmc_dtype *out) {
   if (a == b || line_of(b, a) != NULL)

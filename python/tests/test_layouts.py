@@ -146,6 +146,18 @@ def test_read_only_and_broadcast_factors(rng):
     assert_close(mmchain.multi_dot([a, b, b.T]), [a, b, b.T])
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_every_half_beside_others(dtype):
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)[:, None]
+    arrays = [halves, np.ones((1, 1), dtype)]
+    assert is_direct(arrays)
+    result, expected = mmchain.multi_dot(arrays), halves.astype(dtype)
+    assert result.dtype == expected.dtype
+    kept = np.isfinite(halves) if dtype.startswith("c") else slice(None)
+    np.testing.assert_array_equal(result[kept], expected[kept])
+
+
 @pytest.mark.parametrize("stack", [(), (2,), (2, 3), (2, 1, 3)])
 def test_out_that_may_be_written_and_that_may_not(rng, stack):
     a = rng.random((*stack, 4, 4))
@@ -186,7 +198,8 @@ def test_views_of_any_strides_and_dtypes(rng, round):
     for rows, cols in zip(dims, dims[1:]):
         shape = stack[rng.integers(0, len(stack) + 1) :] + (rows, cols)
         order = str(rng.choice(["=", "=", "S"]))
-        arrays.append(any_view(rng, shape, np.dtype(str(rng.choice(kind))).newbyteorder(order)))
+        of = kind if not arrays else [*kind, "float16"]
+        arrays.append(any_view(rng, shape, np.dtype(str(rng.choice(of))).newbyteorder(order)))
     if rng.random() < 0.3:
         arrays.append(np.ones((dims[-1], dims[-1]), kind[0])[::-1])
         arrays.append(arrays[-1])

@@ -1,5 +1,6 @@
 """multi_dot on NumPy arrays: values, dtypes, out, exceptions."""
 
+import functools
 import inspect
 import pickle
 import pydoc
@@ -437,8 +438,9 @@ def test_what_numpy_multiplies_leaves_the_extension_at_once(rng):
         [wide, wide],
         [wide] * 5,
         [wide, wide, wide[0]],
-        [whole, rng.random((3, 3))],
-        [np.stack([whole] * 2), rng.random((3, 3))],
+        [whole, np.ones((3, 3))],
+        [np.stack([whole] * 2), whole.astype("i2"), whole],
+        [wide, np.stack([wide] * 2), whole],
         [whole, whole.astype("i2"), whole],
         [np.matrix(whole), whole, whole],
         [whole.tolist(), whole],
@@ -446,8 +448,11 @@ def test_what_numpy_multiplies_leaves_the_extension_at_once(rng):
     ):
         result = mmchain._mmchain.execute(None, arrays, None, "time", None, "native", None, False)
         assert result is not NotImplemented, arrays
-        expected = np.matmul(*arrays) if np.ndim(arrays[0]) > 2 else np.linalg.multi_dot(arrays)
-        np.testing.assert_allclose(result.astype(float), expected.astype(float))
+        expected = functools.reduce(np.matmul, map(np.asarray, arrays))
+        np.testing.assert_array_equal(np.asarray(result).astype(float), expected.astype(float))
+        out = np.zeros(expected.shape, np.asarray(result).dtype)
+        assert mmchain.multi_dot(arrays, out=out) is out
+        np.testing.assert_array_equal(out.astype(float), expected.astype(float))
     for arrays in ([whole, wide[:2]], [[[1.0], [2.0, 3.0]], whole], [whole, whole.astype("i2"), whole[:2]]):
         with pytest.raises(ValueError):
             mmchain.multi_dot(arrays)
