@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -259,9 +258,16 @@ mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *
 
 static const char not_faster[] = "no order is predicted to be faster";
 
+/* What is known of the seconds of an order's products, one by one: that they are no less than
+ * these, and whether they are these. */
+typedef struct known {
+  double least_s;
+  bool is_exact;
+} known;
+
 /* Replaces the plan of fewest multiplications where another is surely faster. */
 static mmc_status try_price(priced_chain *c, mmci_bounds bounds, mmci_plan *plan,
-                            mmci_plan_time *time, mmci_error *error) {
+                            mmci_plan_time *time, known *out, mmci_error *error) {
   asked_chain asked = asked_of(c);
   mmci_order_problem problem = problem_of(c->chain, seconds_of, &asked, bounds);
   problem.is_price_trusted = true;
@@ -270,7 +276,8 @@ static mmc_status try_price(priced_chain *c, mmci_bounds bounds, mmci_plan *plan
   mmci_plan by_price;
   mmc_status status = mmci_order_solve("table", &problem, false, &used, &answer, error);
   if (status != MMC_OK) return status;
-  if (mmci_tree_equal(&answer.tree, &plan->tree)) {
+  *out = (known){answer.price, mmci_tree_equal(&answer.tree, &plan->tree)};
+  if (out->is_exact) {
     mmci_tree_destroy(&answer.tree);
     time->kept = not_faster;
     return MMC_OK;
@@ -307,6 +314,7 @@ static bool is_better(const mmci_plan *a, const total *x, const mmci_plan *b, co
 /* The best plan so far, and what it takes. */
 typedef struct best {
   const priced_chain *chain;
+  known known;
   uint64_t limit_bytes;
   mmci_plan *plan;
   mmci_plan_time *time;
@@ -371,6 +379,7 @@ static mmc_status try_wide(best *x, mmci_tree *tree, int32_t segments, bool in_r
 /* Says whether wide trees are worth looking for, by what the plan's products take one by one. */
 static bool is_long(const best *x) {
   const double least_s = mmci_least_wide_s * x->plan->step_count;
+  if (x->known.least_s >= least_s || x->known.is_exact) return x->known.least_s >= least_s;
   double sum_s = 0;
   for (int32_t s = 0; s < x->plan->step_count && sum_s < least_s; s++) {
     mmci_price price;
@@ -446,11 +455,11 @@ static mmc_status try_every(best *x, mmci_error *error) {
 }
 
 /* Tries a tree with as many segments as the device has workers, a balanced tree, and others. */
-static mmc_status try_trees(const priced_chain *c, uint64_t limit_bytes, mmci_plan *plan,
-                            mmci_plan_time *time, mmci_error *error) {
+static mmc_status try_trees(const priced_chain *c, known known, uint64_t limit_bytes,
+                            mmci_plan *plan, mmci_plan_time *time, mmci_error *error) {
   const mmci_group_machine *machine = c->request->machine;
   if (machine == NULL || c->chain->n - 1 > MMCI_GROUPS_MOST_STEPS) return MMC_OK;
-  best x = {.chain = c, .limit_bytes = limit_bytes, .plan = plan, .time = time};
+  best x = {.chain = c, .known = known, .limit_bytes = limit_bytes, .plan = plan, .time = time};
   mmc_status status = try_both_wide(&x, error);
   return status == MMC_OK ? try_every(&x, error) : status;
 }
@@ -461,11 +470,12 @@ static mmc_status choose_order(const mmc_chain *chain, const char *solver, mmci_
   priced_chain c = {.chain = chain, .request = request};
   if (strcmp(solver, "auto") != 0 || chain->n < 3) return MMC_OK;
   mmc_status status = MMC_OK;
+  known known = {0, false};
   if (chain->n <= MMCI_TIME_MOST_FACTORS)
-    status = try_price(&c, bounds, plan, time, error);
+    status = try_price(&c, bounds, plan, time, &known, error);
   else
     time->kept = "longer chains than of 64 factors are not ordered by time";
-  return status == MMC_OK ? try_trees(&c, bounds.limit_bytes, plan, time, error) : status;
+  return status == MMC_OK ? try_trees(&c, known, bounds.limit_bytes, plan, time, error) : status;
 }
 static_assert(MMCI_TIME_MOST_FACTORS == 64, "the text of choose_order()");
 
@@ -487,8 +497,9 @@ mmc_status mmci_plan_create_timed(const mmc_chain *chain, const char *solver, mm
     mmci_plan_destroy(&plan);
     return status;
   }
-  if (request->notice[0] != '\0')
-    snprintf(time->notice, sizeof time->notice, "%s", request->notice);
+  const size_t length = strlen(request->notice), most = sizeof time->notice - 1;
+  memcpy(time->notice, request->notice, length < most ? length : most);
+  time->notice[length < most ? length : most] = '\0';
   time->facts = request->facts;
   plan.time = time;
   plan.explainer = &mmci_explain_time;
