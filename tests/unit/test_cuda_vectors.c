@@ -31,7 +31,7 @@ static void batches_of_vectors_are_supported(void **state) {
   gemm = product(MMC_F32, 300, 8, 2, 100);
   assert_false(mmci_vectors_supports(&gemm));
   assert_true(isnan(mmci_vectors_us(&gemm)));
-  gemm = product(MMC_F16, 300, 8, 1, 100);
+  gemm = product(MMC_I32, 300, 8, 1, 100);
   assert_false(mmci_vectors_supports(&gemm));
   gemm = product(MMC_F32, 300, 0, 1, 100);
   assert_false(mmci_vectors_supports(&gemm));
@@ -41,42 +41,68 @@ static void batches_of_vectors_are_supported(void **state) {
   assert_false(mmci_vectors_supports(&gemm));
 }
 
-/* All sums are some thread's, and no block has more threads than there are. */
+/* Checks that all sums are some thread's, and that no block has more threads than there are. */
+static void check_cut(const mmci_vectors_cut *x) {
+  enum { THREADS = MMCI_VECTORS_THREADS };
+  if (x->along) {
+    const int64_t sums = THREADS / x->lanes, all = x->outs * x->products;
+    assert_in_range(x->lanes, 1, THREADS);
+    assert_int_equal(x->lanes & (x->lanes - 1), 0);
+    assert_int_equal(x->terms % x->word, 0);
+    assert_true(x->blocks * sums >= all && (x->blocks - 1) * sums < all);
+  } else {
+    const int64_t cols = (int64_t)x->across * x->word, threads = x->across * x->shares,
+                  tiles = (x->outs + cols - 1) / cols, together = THREADS / threads;
+    assert_in_range(threads, 1, THREADS);
+    assert_in_range(x->shares, 1, x->terms);
+    assert_int_equal(x->outs % x->word, 0);
+    assert_int_equal(x->blocks, (x->products + together - 1) / together * tiles);
+  }
+}
+
 static void cuts_cover(void **state) {
   static const int64_t SIDES[] = {1, 2, 3, 7, 32, 33, 64, 127, 128, 129, 500, 513, 3000},
                        BATCHES[] = {1, 2, 17, 1000, 100000};
-  static const mmc_dtype DTYPES[] = {MMC_F32, MMC_F64, MMC_C64, MMC_C128};
-  enum { SIDE_COUNT = sizeof SIDES / sizeof *SIDES, THREADS = MMCI_VECTORS_THREADS };
+  enum { SIDE_COUNT = sizeof SIDES / sizeof *SIDES };
   (void)state;
-  for (int d = 0; d < 4; d++)
+  for (mmc_dtype d = MMC_F32; d <= MMC_BF16; d++)
     for (int o = 0; o < SIDE_COUNT; o++)
       for (int k = 0; k < SIDE_COUNT; k++)
         for (int b = 0; b < 5; b++)
           for (int is_row = 0; is_row < 2; is_row++)
             for (int trans = 0; trans < 2; trans++) {
-              mmci_gemm gemm = product(DTYPES[d], is_row ? 1 : SIDES[o], SIDES[k],
-                                       is_row ? SIDES[o] : 1, BATCHES[b]);
+              mmci_gemm gemm =
+                  product(d, is_row ? 1 : SIDES[o], SIDES[k], is_row ? SIDES[o] : 1, BATCHES[b]);
               mmci_form *matrix = is_row ? &gemm.b : &gemm.a;
               matrix->trans = trans;
               matrix->ld = is_row == trans ? SIDES[k] : SIDES[o];
               assert_true(mmci_vectors_supports(&gemm));
-              const mmci_vectors_cut x = mmci_vectors_cut_of(&gemm);
+              const mmci_vectors_cut x = mmci_vectors_cut_of(&gemm, NULL, NULL);
               assert_int_equal(x.outs, SIDES[o]);
               assert_int_equal(x.terms, SIDES[k]);
               assert_int_equal(x.along, SIDES[o] == 1 || is_row == trans);
-              assert_in_range(x.each, 1, 4);
-              if (x.along) {
-                const int64_t sums = THREADS / x.lanes * x.each, all = x.outs * x.products;
-                assert_true(x.lanes >= 1 && x.lanes <= 32 && (x.lanes & (x.lanes - 1)) == 0);
-                assert_true(x.blocks * sums >= all && (x.blocks - 1) * sums < all);
-              } else {
-                const int64_t cols = (int64_t)x.across * x.each, threads = x.across * x.shares,
-                              tiles = (x.outs + cols - 1) / cols, together = THREADS / threads;
-                assert_in_range(threads, 1, THREADS);
-                assert_in_range(x.shares, 1, x.terms);
-                assert_int_equal(x.blocks, (x.products + together - 1) / together * tiles);
-              }
+              check_cut(&x);
             }
+}
+
+/* Words are no larger than lines, what is between them, and addresses allow. */
+static void words_are_aligned(void **state) {
+  char *const at = (char *)(uintptr_t)4096;
+  (void)state;
+  mmci_gemm gemm = product(MMC_F32, 300, 8, 1, 100);
+  assert_int_equal(mmci_vectors_cut_of(&gemm, at, at).word, 4);
+  assert_int_equal(mmci_vectors_cut_of(&gemm, at + 8, at).word, 2);
+  assert_int_equal(mmci_vectors_cut_of(&gemm, at, at + 4).word, 1);
+  gemm.a.ld = 10; /* gaps between lines */
+  assert_int_equal(mmci_vectors_cut_of(&gemm, at, at).word, 2);
+  gemm.b.ld = 3; /* and a column of a wider matrix */
+  assert_int_equal(mmci_vectors_cut_of(&gemm, at, at).word, 1);
+  gemm = product(MMC_BF16, 1, 7, 24, 100); /* across, where the vector is read one by one */
+  assert_int_equal(mmci_vectors_cut_of(&gemm, at + 2, at).word, 8);
+  gemm.b.stride = 7 * 24 + 2;
+  assert_int_equal(mmci_vectors_cut_of(&gemm, at, at).word, 2);
+  gemm = product(MMC_C128, 300, 8, 1, 100);
+  assert_int_equal(mmci_vectors_cut_of(&gemm, at, at).word, 1);
 }
 
 static void more_work_takes_longer(void **state) {
@@ -84,7 +110,7 @@ static void more_work_takes_longer(void **state) {
   const mmci_gemm little = product(MMC_F32, 300, 80, 1, 1000),
                   wide = product(MMC_F32, 3000, 80, 1, 1000),
                   many = product(MMC_F32, 300, 80, 1, 10000),
-                  deep = product(MMC_F32, 1, 3000, 60, 2), flat = product(MMC_F32, 1, 300, 60, 2);
+                  deep = product(MMC_F32, 1, 30000, 60, 2), flat = product(MMC_F32, 1, 300, 60, 2);
   assert_true(mmci_vectors_us(&little) > 2);
   assert_true(mmci_vectors_us(&wide) > 5 * mmci_vectors_us(&little));
   assert_true(mmci_vectors_us(&many) > 5 * mmci_vectors_us(&little));
@@ -95,6 +121,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(batches_of_vectors_are_supported),
       cmocka_unit_test(cuts_cover),
+      cmocka_unit_test(words_are_aligned),
       cmocka_unit_test(more_work_takes_longer),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,12 +52,14 @@ typedef struct mmci_model_dtype {
    * that this is not known. */
   double product_error, group_error;
   /* vector is for one row or column, long_vector for one that meets a matrix of MMCI_MODEL_LONG
-   * elements or more, whole_words for matrices whose lines are multiples of 16 bytes, pairs for
-   * elements of two bytes whose lines are multiples of four, many for batches of MMCI_MODEL_MANY
-   * multiplications and more, for which cuBLAS has other kernels in double precision, few_rows for
-   * such batches of products of few rows, for which it has others in f32. A launch of 0 means as
-   * vector or as matrix. */
-  mmci_model_products vector, long_vector, matrix, whole_words, pairs, many, few_rows;
+   * elements or more, vectors_along for batches of either whose matrices are stored by lines that
+   * are summed, vectors_across for those summed across their lines, whole_words for matrices whose
+   * lines are multiples of 16 bytes, pairs for elements of two bytes whose lines are multiples of
+   * four, many for batches of MMCI_MODEL_MANY multiplications and more, for which cuBLAS has other
+   * kernels in double precision, few_rows for such batches of products of few rows, for which it
+   * has others in f32. A launch of 0 means as vector or as matrix. */
+  mmci_model_products vector, long_vector, vectors_along, vectors_across, matrix, whole_words,
+      pairs, many, few_rows;
   mmci_model_general general, packs, tensor; /* tensor: f16 and bf16 */
   mmci_model_general tiled;                  /* groups by tiles.cu, f32 */
   mmci_model_general rings;                  /* f32 */

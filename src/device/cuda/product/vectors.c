@@ -8,13 +8,24 @@
 enum {
   THREADS = MMCI_VECTORS_THREADS,
   WARP = 32,
-  TERMS_OF_LANE = 4,  /* terms of a line that a lane has, where lanes are not all there are */
-  LINE_BYTES = 128,   /* what threads of a product read together, at least */
-  ACROSS_MOST = 128,  /* threads side by side */
-  WIDE = 64,          /* sums from which on a thread may have several */
-  TERMS_LEAST = 8,    /* terms of a thread, before more threads share a sum */
-  ENOUGH = 132 * 1024 /* threads that keep a card busy */
+  WORD_BYTES = 16,
+  LINE_BYTES = 128, /* what threads of a product read together, at least */
+  SECTOR_BYTES = 32,
+  ACROSS_MOST = 128, /* threads side by side */
+  MULTIPROCESSORS = 132,
+  BLOCKS_LEAST = 8 * MULTIPROCESSORS, /* blocks, before tiles are narrower than they could be */
+  ENOUGH = 1024 * MULTIPROCESSORS     /* threads that keep a card busy */
 };
+
+static int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+static int64_t most(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+static int64_t quotient_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 /* Says whether the terms of a sum are less than 2^31 elements apart. */
 static bool is_near(const mmci_form *form, int64_t terms) {
@@ -23,7 +34,7 @@ static bool is_near(const mmci_form *form, int64_t terms) {
 
 bool mmci_vectors_supports(const mmci_gemm *gemm) {
   const bool is_vector = gemm->m == 1 || gemm->n == 1;
-  if ((unsigned)gemm->dtype > MMC_C128 || !is_vector || gemm->m < 1 || gemm->k < 1 || gemm->n < 1)
+  if ((unsigned)gemm->dtype > MMC_BF16 || !is_vector || gemm->m < 1 || gemm->k < 1 || gemm->n < 1)
     return false;
   if (gemm->accumulate || gemm->a.gathered || gemm->b.gathered) return false;
   const int64_t batch = gemm->batch > 1 ? gemm->batch : 1;
@@ -31,36 +42,63 @@ bool mmci_vectors_supports(const mmci_gemm *gemm) {
          is_near(&gemm->a, gemm->k) && is_near(&gemm->b, gemm->k);
 }
 
-/* Along lines, lanes that share a sum read neighbours. */
+/* Along lines, so many lanes share a sum that its terms are read together, and more of them where
+ * the card would not be busy: a warp's, and then those of a block as far as they find terms. */
 static void share_along(mmci_vectors_cut *x, int bytes) {
-  const int64_t all = x->outs * x->products, each = mmci_vectors_each(bytes);
-  x->lanes = 1;
-  while (x->lanes < WARP && x->lanes * TERMS_OF_LANE < x->terms) x->lanes *= 2;
-  x->each = (int32_t)(all * x->lanes >= ENOUGH * each ? each : 1);
-  const int64_t sums = THREADS / x->lanes * x->each;
-  x->blocks = (all + sums - 1) / sums;
+  const int64_t all = x->outs * x->products, words = x->terms / x->word,
+                many = mmci_vectors_many(x->word * bytes);
+  int64_t lanes = 1;
+  while (lanes < WARP && lanes * many < words) lanes *= 2;
+  while (lanes < WARP && lanes < words && 2 * lanes * all <= ENOUGH) lanes *= 2;
+  while (lanes < THREADS && lanes * many < words && 2 * lanes * all <= ENOUGH) lanes *= 2;
+  x->lanes = (int32_t)lanes;
+  x->blocks = quotient_up(all, THREADS / lanes);
 }
 
 /* Across lines, threads that share a sum read every so-manieth line: so many that together they
- * read whole lines of memory, and more where a card is not busy. */
+ * read whole lines of memory, and more where the card is not busy. Tiles are narrower where there
+ * are few blocks, so that more threads can share a sum: down to a line of memory, and where most
+ * multiprocessors would have nothing to do, to a sector. */
 static void share_across(mmci_vectors_cut *x, int bytes) {
-  x->each = x->outs >= WIDE && x->outs * x->products >= ENOUGH ? mmci_vectors_each(bytes) : 1;
-  const int64_t needed = (x->outs + x->each - 1) / x->each,
-                tiles = (needed + ACROSS_MOST - 1) / ACROSS_MOST;
-  x->across = (int32_t)((needed + tiles - 1) / tiles);
-  const int64_t threads = needed * x->products, deep = (x->terms + TERMS_LEAST - 1) / TERMS_LEAST,
-                whole = (LINE_BYTES + x->across * bytes - 1) / (x->across * bytes);
-  int64_t shares = (ENOUGH + threads - 1) / threads;
-  if (shares > deep) shares = deep;
-  if (shares < whole) shares = whole;
-  if (shares > x->terms) shares = x->terms;
-  if (shares > THREADS / x->across) shares = THREADS / x->across;
+  const int64_t words = x->outs / x->word, line = LINE_BYTES / (x->word * bytes),
+                sector = most(1, SECTOR_BYTES / (x->word * bytes)),
+                rounds = quotient_up(x->terms, mmci_vectors_many(x->word * bytes));
+  int64_t width = least(ACROSS_MOST, words);
+  while (width > sector && THREADS / width < rounds) {
+    const int64_t shares = most(1, least(rounds, THREADS / width)),
+                  together = THREADS / (width * shares),
+                  blocks = quotient_up(x->products, together) * quotient_up(words, width);
+    if (blocks >= (width > line ? BLOCKS_LEAST : MULTIPROCESSORS)) break;
+    width = most(width > line ? line : sector, width / 2);
+  }
+  const int64_t tiles = quotient_up(words, width);
+  x->across = (int32_t)quotient_up(words, tiles);
+  const int64_t threads = x->across * tiles * x->products, whole = quotient_up(line, x->across);
+  int64_t shares = most(least(quotient_up(ENOUGH, threads), rounds), whole);
+  shares = least(least(shares, x->terms), THREADS / x->across);
   x->shares = (int32_t)shares;
-  const int64_t together = THREADS / (x->across * shares);
-  x->blocks = (x->products + together - 1) / together * tiles;
+  x->blocks = quotient_up(x->products, THREADS / (x->across * shares)) * tiles;
 }
 
-mmci_vectors_cut mmci_vectors_cut_of(const mmci_gemm *gemm) {
+/* Returns so many elements, a power of 2, that they are at most 16 bytes and divide lines, what is
+ * between them, and addresses; along, those of the vector too. */
+static int32_t word_of(const mmci_vectors_cut *x, int bytes, const void *matrix,
+                       const void *vector) {
+  const int64_t line = x->along ? x->terms : x->outs, lines = x->along ? x->outs : x->terms;
+  int64_t multiple = line | (lines > 1 ? x->ld : 0) | (x->products > 1 ? x->stride : 0);
+  uintptr_t address = (uintptr_t)matrix;
+  bool has_words = x->step == 1;
+  if (x->along) {
+    multiple |= x->products > 1 ? x->x_stride : 0;
+    address |= (uintptr_t)vector;
+    has_words = has_words && x->x_step == 1;
+  }
+  int32_t word = has_words ? WORD_BYTES / bytes : 1;
+  while (word > 1 && (multiple % word != 0 || address % (uintptr_t)(word * bytes) != 0)) word /= 2;
+  return word;
+}
+
+mmci_vectors_cut mmci_vectors_cut_of(const mmci_gemm *gemm, const void *a, const void *b) {
   const bool left = gemm->n == 1;
   const mmci_form *matrix = left ? &gemm->a : &gemm->b, *vector = left ? &gemm->b : &gemm->a;
   const bool along = matrix->trans != left, only = gemm->m == 1 && gemm->n == 1;
@@ -68,7 +106,7 @@ mmci_vectors_cut mmci_vectors_cut_of(const mmci_gemm *gemm) {
                         .terms = gemm->k,
                         .products = gemm->batch > 1 ? gemm->batch : 1,
                         .ld = matrix->ld,
-                        .step = 1,
+                        .step = only && !along ? matrix->ld : 1,
                         .x_step = vector->trans != left ? vector->ld : 1,
                         .y_step = left ? gemm->ldc : 1,
                         .stride = matrix->stride,
@@ -78,8 +116,8 @@ mmci_vectors_cut mmci_vectors_cut_of(const mmci_gemm *gemm) {
                         .along = along || only,
                         .conj = matrix->conj,
                         .x_conj = vector->conj};
-  if (only && !along) x.step = matrix->ld; /* the terms of the one sum lie across */
   const int bytes = (int)mmci_cuda_element_bytes(gemm->dtype);
+  x.word = word_of(&x, bytes, left ? a : b, left ? b : a);
   if (x.along)
     share_along(&x, bytes);
   else
@@ -87,42 +125,57 @@ mmci_vectors_cut mmci_vectors_cut_of(const mmci_gemm *gemm) {
   return x;
 }
 
-/* A thread reads up to 64 bytes of its sums together, and what is left four terms at a time. */
-static double rounds_of(const mmci_vectors_cut *x, int bytes) {
-  enum { FEW = 4, TOGETHER = 64 };
-  const int64_t most = TOGETHER / bytes / x->each, many = most > FEW ? most : FEW,
-                threads = x->along ? x->lanes : x->shares,
-                terms = (x->terms + threads - 1) / threads,
-                rounds = terms / many + (terms % many + FEW - 1) / FEW;
-  return (double)rounds;
+/* What a batch is made of, as it takes time. */
+typedef struct counts {
+  double rounds;   /* times that a thread waits for memory, one after the other */
+  double halvings; /* of the threads that share a sum, until one is left */
+  double words, elements, blocks;
+} counts;
+
+static counts counts_of(const mmci_vectors_cut *x, int bytes) {
+  const int64_t many = mmci_vectors_many(x->word * bytes),
+                words = x->along ? x->terms / x->word : x->terms,
+                threads = x->along ? x->lanes : x->shares, each = quotient_up(words, threads);
+  const double elements = (double)x->outs * (double)x->products * (double)x->terms;
+  return (counts){.rounds = (double)(each / many + quotient_up(each % many, MMCI_VECTORS_FEW)),
+                  .halvings = ceil(log2((double)threads)),
+                  .words = elements / x->word,
+                  .elements = elements,
+                  .blocks = (double)x->blocks};
 }
 
-/* A batch takes launch + the cube root of the sum of cubes of what one sum waits for, round (reads
- * one after the other) + share (threads whose parts are added up), and of what keeps the device
- * busy: element (elements of the matrix) + sum (sums) + block (blocks), or the bytes of all
- * matrices, in microseconds. Fitted to 5337 batches on an H200, of which nine of ten take 0.8
- * to 1.4 of that. */
+/* A batch takes launch + the cube root of the sum of cubes of what one sum waits for, round times
+ * rounds and halving times halvings, and of what keeps the device busy: word times words, element
+ * times elements and block times blocks, or the bytes of all matrices; in microseconds. Fitted to
+ * 8350 batches on an H200, of which nine of ten take 0.8 to 1.25 of that. */
 typedef struct shape {
-  double launch, round, share, element, sum, block, bytes_per_us;
+  double launch, round, halving, word, element, block, bytes_per_us;
 } shape;
 
-static const shape ALONG[] = {[MMC_F32] = {1, 0.578, 0, 1.56e-6, 7.39e-7, 1.55e-3, 4e6},
-                              [MMC_F64] = {1, 0.515, 0, 2.51e-6, 0, 1.14e-3, 3.32e6},
-                              [MMC_C64] = {1, 0.666, 0, 2.49e-6, 0, 1.56e-3, 3.02e6},
-                              [MMC_C128] = {1.12, 0.586, 0, 3.01e-7, 1e-6, 1e-4, 3e6}},
-                   ACROSS[] = {[MMC_F32] = {1.19, 0.433, 0.006, 9.88e-7, 1.19e-7, 1.97e-3, 3.23e6},
-                               [MMC_F64] = {1.19, 0.504, 0.0524, 1.5e-6, 0, 1.6e-3, 3.63e6},
-                               [MMC_C64] = {1.17, 0.585, 0.0407, 1.4e-6, 0, 2.2e-3, 3.54e6},
-                               [MMC_C128] = {1.22, 0.793, 0.0304, 0, 0, 1e-4, 3e6}};
+static const shape SHAPES[][2] = {
+    /* across, and along */
+    [MMC_F32] = {{1.11, 0.21, 0.157, 3.08e-7, 5.35e-7, 0.00176, 3.75e6},
+                 {1.08, 0.189, 0.0437, 7.01e-7, 2.82e-7, 0.00156, 3.62e6}},
+    [MMC_F64] = {{1.17, 0.173, 0.173, 0, 1.45e-6, 0.00148, 3.81e6},
+                 {1.22, 0.01, 0.0538, 3.3e-7, 9.94e-7, 0.00133, 3.64e6}},
+    [MMC_C64] = {{1.17, 0.181, 0.163, 0, 1.47e-6, 0.00153, 3.83e6},
+                 {1.24, 0.0166, 0.0555, 8.06e-7, 7.41e-7, 0.0016, 3.66e6}},
+    [MMC_C128] = {{1.36, 0.01, 0.16, 5.41e-7, 5.38e-7, 0.00202, 3.8e6},
+                  {1.24, 0.0614, 0.061, 7.05e-7, 7.06e-7, 0.00207, 3.57e6}},
+    [MMC_F16] = {{1.17, 0.208, 0.138, 2.64e-7, 4.31e-7, 0.00198, 3.55e6},
+                 {1.25, 0.01, 0.0461, 2.86e-7, 4.85e-7, 0.00158, 4.49e6}},
+    [MMC_BF16] = {{1.16, 0.217, 0.12, 2.02e-7, 4.82e-7, 0.00189, 3.67e6},
+                  {1.26, 0.01, 0.041, 2.57e-7, 5.41e-7, 0.00153, 5.84e6}},
+};
 
 double mmci_vectors_us(const mmci_gemm *gemm) {
   if (!mmci_vectors_supports(gemm)) return (double)NAN;
-  const mmci_vectors_cut x = mmci_vectors_cut_of(gemm);
-  const shape *s = x.along ? &ALONG[gemm->dtype] : &ACROSS[gemm->dtype];
+  const mmci_vectors_cut x = mmci_vectors_cut_of(gemm, NULL, NULL);
   const int bytes = (int)mmci_cuda_element_bytes(gemm->dtype);
-  const double sums = (double)x.outs * (double)x.products, elements = sums * (double)x.terms,
-               alone = s->round * rounds_of(&x, bytes) + s->share * (x.along ? 0 : x.shares - 1),
-               busy = fmax(s->element * elements + s->sum * sums + s->block * (double)x.blocks,
-                           elements * bytes / s->bytes_per_us);
+  const shape *s = &SHAPES[gemm->dtype][x.along];
+  const counts c = counts_of(&x, bytes);
+  const double alone = s->round * c.rounds + s->halving * c.halvings,
+               busy = fmax(s->word * c.words + s->element * c.elements + s->block * c.blocks,
+                           c.elements * bytes / s->bytes_per_us);
   return s->launch + cbrt(alone * alone * alone + busy * busy * busy);
 }

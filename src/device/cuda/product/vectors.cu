@@ -2,12 +2,15 @@
  * read once. cuBLAS takes two to twenty times as long as that, and a product that is small has a
  * block, or several, of its own there.
  *
- * Layout any forms and leading dimensions; lines are read as they lie
+ * Layout any forms and leading dimensions; lines are read as they lie, in words of up to 16 bytes
+ *   as far as lines and addresses allow
  * Launch a 1-D grid of 256 threads. Along lines, groups of lanes have sums, whatever products these
  *   are of; across them, a block has a tile of a product, or tiles of several
- * Order a thread's terms from the first to the last, then threads by halves (along) or in turn
- *   (across): the same in every run
- * Traffic each matrix once, the vector once for every line, mostly from caches */
+ * Order a thread's terms from the first to the last, then threads by halves: the same in every run
+ *   by matrices that are as aligned
+ * Traffic each matrix once, the vector once for every line, mostly from caches
+ * Idea 64 bytes of every thread are under way together: memory is read at 4.1 to 4.5 of an H200's
+ *   4.8 TB/s where words are whole */
 extern "C" {
 #include "base/status.h"
 }
@@ -22,7 +25,14 @@ extern "C" {
 
 namespace {
 
-enum { THREADS = MMCI_VECTORS_THREADS, WARP = 32 };
+enum {
+  THREADS = MMCI_VECTORS_THREADS,
+  WARP = 32,
+  WORD_BYTES = 16,
+  /* blocks of a multiprocessor: asked for more, the compiler saves registers by loading words one
+   * after the other, and memory is waited for each time */
+  BLOCKS = 4
+};
 
 /* Divides numbers below 2^31: the quotient is (x * factor) >> shift. */
 struct Divisor {
@@ -44,188 +54,186 @@ struct Vectors {
   const void *matrix, *x;
   void *y;
   int64_t stride, x_stride, y_stride, ld, y_step;
-  uint32_t step, x_step; /* from term to term of the matrix, and of the vector */
+  int64_t step_bytes, x_step_bytes; /* from term to term of the matrix, and of the vector */
   uint32_t outs, terms, products;
   bool conj, x_conj;
+  uint32_t log_lanes;                    /* along */
   Divisor by_outs;                       /* along */
   Divisor by_cols, by_threads, by_tiles; /* across; by_threads: those of a product */
-  uint32_t together;                     /* across: products of a block */
+  uint32_t shares, together;             /* across; together: products of a block */
 };
 
-/* Terms of each sum that a thread reads together, where it has so many: some 64 bytes of all sums,
- * without which memory is waited for. The last ones are read FEW at a time. */
-enum { FEW = 4 };
-template <typename Element, int COUNT>
-constexpr int MANY = 64 / (int)sizeof(typename Element::Stored) / COUNT > FEW
-                         ? 64 / (int)sizeof(typename Element::Stored) / COUNT
-                         : FEW;
-
-/* COUNT sums of a thread, each of its own terms of the matrix, and of a vector, which is the same
- * for all where is_one_vector. Terms are `apart` from each other. */
-template <typename Element, int COUNT>
-struct Sums {
-  typedef typename Element::Sum Sum;
-  typedef typename Element::Stored Stored;
-  typedef mmci_whole<Stored> Whole;
-  Sum sums[COUNT];
-  const Whole *from[COUNT], *x[COUNT];
-  bool is_one_vector;
-
-  /* Adds the products of TERMS terms from number t on, of which all are there, or some. */
-  template <int TERMS, bool ARE_THERE>
-  __device__ __forceinline__ void add_terms(const Vectors &v, uint32_t t, uint32_t apart) {
-    Stored left[COUNT][TERMS] = {}, right[COUNT][TERMS] = {};
-#pragma unroll
-    for (int i = 0; i < TERMS; i++) {
-      const uint32_t at = t + i * apart;
-      if (ARE_THERE || at < v.terms) right[0][i] = x[0][at * v.x_step].value;
-    }
-#pragma unroll
-    for (int c = 0; c < COUNT; c++)
-#pragma unroll
-      for (int i = 0; i < TERMS; i++) {
-        const uint32_t at = t + i * apart;
-        const bool is_there = ARE_THERE || at < v.terms;
-        if (is_there) left[c][i] = from[c][at * v.step].value;
-        if (c > 0) right[c][i] = right[0][i];
-        if (c > 0 && !is_one_vector && is_there) right[c][i] = x[c][at * v.x_step].value;
-      }
-#pragma unroll
-    for (int c = 0; c < COUNT; c++)
-#pragma unroll
-      for (int i = 0; i < TERMS; i++)
-        mmci_fuse_product(sums[c], Element::read(left[c][i], v.conj),
-                          Element::read(right[c][i], v.x_conj));
-  }
-
-  __device__ __forceinline__ void add(const Vectors &v, uint32_t first, uint32_t apart) {
-    enum { TERMS = MANY<Element, COUNT> };
-    uint32_t t = first;
-    for (; t + (TERMS - 1) * apart < v.terms; t += TERMS * apart)
-      add_terms<TERMS, true>(v, t, apart);
-    for (; t < v.terms; t += FEW * apart) add_terms<FEW, false>(v, t, apart);
-  }
+/* WORD elements that are read at once. */
+template <typename Stored, int WORD>
+struct alignas(WORD * sizeof(Stored)) Several {
+  Stored v[WORD];
 };
 
-/* A group of lanes has LINES sums, as far from each other as there are groups in a block. */
-template <typename Element, int LANES, int LINES>
-__global__ void __launch_bounds__(THREADS) sum_along(const __grid_constant__ Vectors v) {
-  typedef mmci_whole<typename Element::Stored> Whole;
-  enum { GROUPS = THREADS / LANES };
-  const uint32_t lane = threadIdx.x % LANES, all = v.outs * v.products,
-                 number = blockIdx.x * (GROUPS * LINES) + threadIdx.x / LANES;
-  Sums<Element, LINES> mine = {};
-  Whole *to[LINES];
-  mine.is_one_vector = true;
-#pragma unroll
-  for (int i = 0; i < LINES; i++) {
-    /* Beyond the last sum it is computed again, because lanes of a warp want each other's values.
-     */
-    const uint32_t wanted = number + i * GROUPS, at = wanted < all ? wanted : all - 1,
-                   product = quotient(at, v.by_outs), out = at - product * v.outs;
-    mine.from[i] = static_cast<const Whole *>(v.matrix) + product * v.stride + out * v.ld;
-    mine.x[i] = static_cast<const Whole *>(v.x) + product * v.x_stride;
-    to[i] = static_cast<Whole *>(v.y) + product * v.y_stride + out * v.y_step;
-    mine.is_one_vector = mine.is_one_vector && mine.x[i] == mine.x[0];
-  }
-  mine.add(v, lane, LANES);
-#pragma unroll
-  for (int i = 0; i < LINES; i++) {
-#pragma unroll
-    for (int bit = LANES / 2; bit >= 1; bit /= 2)
-      mine.sums[i] = mmci_add(mine.sums[i], mmci_from_lane(mine.sums[i], bit));
-    if (lane == 0 && number + i * GROUPS < all) to[i]->value = Element::write(mine.sums[i]);
-  }
+template <int N>
+struct Times {
+  enum { COUNT = N };
+};
+
+/* Calls add(COUNT words, whether all are there) until the thread has had its words, of which one is
+ * number `next` and others follow `apart` from each other: many together as long as there are so
+ * many, and what is left by FEW. */
+template <int MANY, typename Add>
+__device__ __forceinline__ void add_words(uint32_t next, uint32_t apart, uint32_t words,
+                                          const Add &add) {
+  enum { FEW = MMCI_VECTORS_FEW };
+#pragma unroll 1
+  for (; next + (MANY - 1) * apart < words; next += MANY * apart)
+    add(Times<MANY>(), [](int) { return true; });
+#pragma unroll 1
+  for (; next < words; next += FEW * apart)
+    add(Times<FEW>(), [=](int i) { return next + i * apart < words; });
 }
 
-/* A thread has COLS sums of a tile, as far from each other as there are threads along it. */
-template <typename Element, int COLS>
-__global__ void __launch_bounds__(THREADS) sum_across(const __grid_constant__ Vectors v) {
-  typedef mmci_whole<typename Element::Stored> Whole;
+/* Lanes have a sum: each takes every so-manieth word of a line. */
+template <typename Element, int WORD>
+__global__ void __launch_bounds__(THREADS, BLOCKS) sum_along(const __grid_constant__ Vectors v) {
+  typedef typename Element::Stored Stored;
   typedef typename Element::Sum Sum;
-  __shared__ Sum parts[COLS * THREADS];
+  typedef mmci_whole<Stored> Whole;
+  typedef Several<Stored, WORD> Word;
+  enum { BYTES = sizeof(Stored), MANY = mmci_vectors_many(WORD * BYTES) };
+  __shared__ Sum parts[THREADS / WARP];
+  const uint32_t lanes = 1u << v.log_lanes, lane = threadIdx.x & (lanes - 1),
+                 all = v.outs * v.products,
+                 number = (blockIdx.x * THREADS + threadIdx.x) >> v.log_lanes,
+                 /* Beyond the last sum it is computed again: lanes want each other's values. */
+      at = number < all ? number : all - 1, product = quotient(at, v.by_outs),
+                 out = at - product * v.outs;
+  const int64_t far = lanes * WORD * v.step_bytes, x_far = lanes * WORD * v.x_step_bytes;
+  const char *from = static_cast<const char *>(v.matrix) +
+                     (product * v.stride + out * v.ld) * BYTES + lane * (WORD * v.step_bytes),
+             *x = static_cast<const char *>(v.x) + product * v.x_stride * BYTES +
+                  lane * (WORD * v.x_step_bytes);
+  Sum sum = {};
+  const auto add = [&](auto times, auto is_there) {
+    enum { COUNT = decltype(times)::COUNT };
+    Word left[COUNT] = {}, right[COUNT] = {};
+#pragma unroll
+    for (int i = 0; i < COUNT; i++, from += far)
+      if (is_there(i)) left[i] = *reinterpret_cast<const Word *>(from);
+#pragma unroll
+    for (int i = 0; i < COUNT; i++, x += x_far)
+      if (is_there(i)) right[i] = *reinterpret_cast<const Word *>(x);
+#pragma unroll
+    for (int i = 0; i < COUNT; i++)
+#pragma unroll
+      for (int e = 0; e < WORD; e++)
+        mmci_fuse_product(sum, Element::read(left[i].v[e], v.conj),
+                          Element::read(right[i].v[e], v.x_conj));
+  };
+  add_words<MANY>(lane, lanes, v.terms / WORD, add);
+  for (uint32_t bit = (lanes < WARP ? lanes : (uint32_t)WARP) / 2; bit >= 1; bit /= 2)
+    sum = mmci_add(sum, mmci_from_lane(sum, (int)bit));
+  if (lanes > WARP) {
+    const uint32_t warp = threadIdx.x / WARP;
+    if (threadIdx.x % WARP == 0) parts[warp] = sum;
+    __syncthreads();
+    if (lane == 0)
+      for (uint32_t w = 1; w < lanes / WARP; w++) sum = mmci_add(sum, parts[warp + w]);
+  }
+  if (lane == 0 && number < all)
+    static_cast<Whole *>(v.y)[product * v.y_stride + out * v.y_step].value = Element::write(sum);
+}
+
+/* A thread has the sums of a word, of every so-manieth line. */
+template <typename Element, int WORD>
+__global__ void __launch_bounds__(THREADS, BLOCKS) sum_across(const __grid_constant__ Vectors v) {
+  typedef typename Element::Stored Stored;
+  typedef typename Element::Sum Sum;
+  typedef mmci_whole<Stored> Whole;
+  typedef Several<Stored, WORD> Word;
+  enum { BYTES = sizeof(Stored), MANY = mmci_vectors_many(WORD * BYTES) };
+  __shared__ Sum parts[WORD * THREADS];
   const uint32_t group = quotient(blockIdx.x, v.by_tiles),
                  tile = blockIdx.x - group * v.by_tiles.by,
                  slot = quotient(threadIdx.x, v.by_threads),
                  thread = threadIdx.x - slot * v.by_threads.by, across = v.by_cols.by,
                  share = quotient(thread, v.by_cols), col = thread - share * across,
-                 shares = v.by_threads.by / across, product = group * v.together + slot,
-                 first = tile * across * COLS + col;
+                 product = group * v.together + slot, first = (tile * across + col) * WORD;
   const bool works = slot < v.together && product < v.products && first < v.outs;
-  Sums<Element, COLS> mine = {};
-  mine.is_one_vector = true;
+  Sum sums[WORD] = {};
   if (works) {
+    const int64_t far = v.shares * v.step_bytes, x_far = v.shares * v.x_step_bytes;
+    const char *from = static_cast<const char *>(v.matrix) + (product * v.stride + first) * BYTES +
+                       share * v.step_bytes,
+               *x = static_cast<const char *>(v.x) + product * v.x_stride * BYTES +
+                    share * v.x_step_bytes;
+    const auto add = [&](auto times, auto is_there) {
+      enum { COUNT = decltype(times)::COUNT };
+      Word left[COUNT] = {};
+      Stored right[COUNT] = {};
 #pragma unroll
-    for (int c = 0; c < COLS; c++) {
-      const uint32_t out = first + c * across; /* the first one again where there is none */
-      mine.from[c] =
-          static_cast<const Whole *>(v.matrix) + product * v.stride + (out < v.outs ? out : first);
-      mine.x[c] = static_cast<const Whole *>(v.x) + product * v.x_stride;
-    }
-    mine.add(v, share, shares);
+      for (int i = 0; i < COUNT; i++, from += far)
+        if (is_there(i)) left[i] = *reinterpret_cast<const Word *>(from);
+#pragma unroll
+      for (int i = 0; i < COUNT; i++, x += x_far)
+        if (is_there(i)) right[i] = reinterpret_cast<const Whole *>(x)->value;
+#pragma unroll
+      for (int i = 0; i < COUNT; i++)
+#pragma unroll
+        for (int e = 0; e < WORD; e++)
+          mmci_fuse_product(sums[e], Element::read(left[i].v[e], v.conj),
+                            Element::read(right[i], v.x_conj));
+    };
+    add_words<MANY>(share, v.shares, v.terms, add);
   }
-  Sum(&sums)[COLS] = mine.sums;
-  if (shares > 1) {
+  if (v.shares > 1) {
 #pragma unroll
-    for (int c = 0; c < COLS; c++) parts[c * THREADS + threadIdx.x] = sums[c];
-    __syncthreads();
-    if (share == 0 && works)
-      for (uint32_t s = 1; s < shares; s++)
+    for (int e = 0; e < WORD; e++) parts[e * THREADS + threadIdx.x] = sums[e];
+    for (uint32_t left = v.shares, half; left > 1; left = half) {
+      half = (left + 1) / 2;
+      __syncthreads();
+      if (works && share + half < left) {
 #pragma unroll
-        for (int c = 0; c < COLS; c++)
-          sums[c] = mmci_add(sums[c], parts[c * THREADS + threadIdx.x + s * across]);
+        for (int e = 0; e < WORD; e++) {
+          sums[e] = mmci_add(sums[e], parts[e * THREADS + threadIdx.x + half * across]);
+          parts[e * THREADS + threadIdx.x] = sums[e];
+        }
+      }
+    }
   }
   if (share != 0 || !works) return;
-  Whole *to = static_cast<Whole *>(v.y) + product * v.y_stride;
+  Whole *to = static_cast<Whole *>(v.y) + product * v.y_stride + first * v.y_step;
 #pragma unroll
-  for (int c = 0; c < COLS; c++)
-    if (first + c * across < v.outs)
-      to[(first + c * across) * v.y_step].value = Element::write(sums[c]);
+  for (int e = 0; e < WORD; e++) to[e * v.y_step].value = Element::write(sums[e]);
 }
 
 typedef void (*kernel_fn)(Vectors);
 
-template <typename Element, int LINES>
-kernel_fn along_of(int lanes) {
-  switch (lanes) {
-    case 1:
-      return sum_along<Element, 1, LINES>;
-    case 2:
-      return sum_along<Element, 2, LINES>;
-    case 4:
-      return sum_along<Element, 4, LINES>;
-    case 8:
-      return sum_along<Element, 8, LINES>;
-    case 16:
-      return sum_along<Element, 16, LINES>;
-    default:
-      return sum_along<Element, WARP, LINES>;
-  }
-}
-
 template <typename Element>
 kernel_fn kernel_of(const mmci_vectors_cut *cut) {
-  enum { EACH = mmci_vectors_each((int)sizeof(typename Element::Stored)) };
-  if (cut->along)
-    return cut->each > 1 ? along_of<Element, EACH>(cut->lanes) : along_of<Element, 1>(cut->lanes);
-  return cut->each > 1 ? sum_across<Element, EACH> : sum_across<Element, 1>;
+  enum { MOST = WORD_BYTES / (int)sizeof(typename Element::Stored) };
+#define MMCI_VECTORS_WORD(WORD) \
+  if constexpr (MOST >= WORD)   \
+    if (cut->word == WORD) return cut->along ? sum_along<Element, WORD> : sum_across<Element, WORD>
+  MMCI_VECTORS_WORD(8);
+  MMCI_VECTORS_WORD(4);
+  MMCI_VECTORS_WORD(2);
+#undef MMCI_VECTORS_WORD
+  return cut->along ? sum_along<Element, 1> : sum_across<Element, 1>;
 }
 
 template <typename Element>
 mmc_status launch_vectors(cudaStream_t stream, const mmci_gemm *gemm, const void *a, const void *b,
                           void *c, mmci_error *error) {
-  const mmci_vectors_cut cut = mmci_vectors_cut_of(gemm);
+  enum { BYTES = sizeof(typename Element::Stored) };
+  const mmci_vectors_cut cut = mmci_vectors_cut_of(gemm, a, b);
   Vectors v = {};
   v.matrix = cut.matrix_is_left ? a : b;
   v.x = cut.matrix_is_left ? b : a;
   v.y = c;
   v.ld = cut.ld;
-  v.step = (uint32_t)cut.step;
-  v.x_step = (uint32_t)cut.x_step;
   v.y_step = cut.y_step;
   v.stride = cut.stride;
   v.x_stride = cut.x_stride;
   v.y_stride = cut.y_stride;
+  v.step_bytes = (cut.along ? cut.step : cut.ld) * BYTES;
+  v.x_step_bytes = cut.x_step * BYTES;
   v.outs = (uint32_t)cut.outs;
   v.terms = (uint32_t)cut.terms;
   v.products = (uint32_t)cut.products;
@@ -233,14 +241,14 @@ mmc_status launch_vectors(cudaStream_t stream, const mmci_gemm *gemm, const void
   v.x_conj = cut.x_conj;
   if (cut.along) {
     v.by_outs = divisor_of(v.outs);
+    for (v.log_lanes = 0; 1 << v.log_lanes < cut.lanes;) v.log_lanes++;
   } else {
-    const uint32_t across = (uint32_t)cut.across, threads = across * (uint32_t)cut.shares,
-                   cols = across * (uint32_t)cut.each;
-    v.step = (uint32_t)cut.ld;
+    const uint32_t across = (uint32_t)cut.across, cols = across * (uint32_t)cut.word;
+    v.shares = (uint32_t)cut.shares;
     v.by_cols = divisor_of(across);
-    v.by_threads = divisor_of(threads);
+    v.by_threads = divisor_of(across * v.shares);
     v.by_tiles = divisor_of((v.outs + cols - 1) / cols);
-    v.together = THREADS / threads;
+    v.together = THREADS / (across * v.shares);
   }
   MMCI_CUDA_TRY(mmci_launch(kernel_of<Element>(&cut), dim3((unsigned)cut.blocks), dim3(THREADS), 0,
                             stream, v));
@@ -253,12 +261,6 @@ extern "C" mmc_status mmci_cuda_vectors_product(cudaStream_t stream, const mmci_
                                                 const void *a, const void *b, void *c,
                                                 mmci_error *error) {
 #define MMCI_VECTORS(Element) launch_vectors<Element>(stream, gemm, a, b, c, error)
-  switch (gemm->dtype) {
-    MMCI_FULL_ELEMENT_CASES(MMCI_VECTORS)
-    default:
-      break;
-  }
+  MMCI_FOR_ELEMENT(gemm->dtype, error, MMCI_VECTORS);
 #undef MMCI_VECTORS
-  return mmci_fail(error, MMC_E_ARG, "dtype: expected f32, f64, c64 or c128, got %d",
-                   (int)gemm->dtype);
 }

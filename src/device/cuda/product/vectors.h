@@ -10,36 +10,41 @@
  * a line has, over the lines. There are `outs` sums of `terms` terms a product. */
 typedef struct mmci_vectors_cut {
   int64_t outs, terms, products;
-  int64_t ld, step;                   /* of the matrix; step is 1 across */
+  int64_t ld, step;                   /* of the matrix; step is 1 but where one sum lies across */
   int64_t x_step, y_step;             /* from element to element of the vector, and of the result */
   int64_t stride, x_stride, y_stride; /* from product to product */
   bool matrix_is_left, along;
   bool conj, x_conj;
-  int32_t each;   /* sums that a thread has: 1, or mmci_vectors_each() */
-  int32_t lanes;  /* along: lanes that share sums, a power of 2 up to 32 */
-  int32_t across; /* across: threads side by side in a tile, which has so many times `each` sums */
+  int32_t word;   /* elements of a line, and along, of the vector, that are read at once */
+  int32_t lanes;  /* along: threads that share a sum, a power of 2 up to MMCI_VECTORS_THREADS */
+  int32_t across; /* across: threads side by side in a tile, each with `word` sums */
   int32_t shares; /* across: threads that share a sum */
   int64_t blocks;
 } mmci_vectors_cut;
 
-enum { MMCI_VECTORS_THREADS = 256 /* of a block */ };
+enum {
+  MMCI_VECTORS_THREADS = 256, /* of a block */
+  MMCI_VECTORS_FEW = 4        /* words that a thread reads together at the end of its terms */
+};
 
 #ifdef __cplusplus
-#define MMCI_VECTORS_INLINE static constexpr
+#define MMCI_VECTORS_INLINE static constexpr __host__ __device__
 #else
 #define MMCI_VECTORS_INLINE static inline
 #endif
-/* Returns how many sums of elements of so many bytes a thread has, where there are many. */
-MMCI_VECTORS_INLINE int mmci_vectors_each(int bytes) {
-  return 16 / bytes;
+/* Returns how many words of so many bytes a thread reads together, where it has so many: memory is
+ * waited for once for all of them. */
+MMCI_VECTORS_INLINE int mmci_vectors_many(int bytes) {
+  return bytes >= 4 ? 64 / bytes : 16;
 }
 
-/* Says whether vectors.cu computes such a batch: of f32, f64, c64 or c128, with one row or one
- * column, no size 0, neither gathered nor added to C, with fewer than 2^31 elements of all results
- * and between the first term of a sum and the last. */
+/* Says whether vectors.cu computes such a batch: of floating point, with one row or one column, no
+ * size 0, neither gathered nor added to C, with fewer than 2^31 elements of all results and between
+ * the first term of a sum and the last. */
 bool mmci_vectors_supports(const mmci_gemm *gemm);
-/* Shares out a batch that is supported. */
-mmci_vectors_cut mmci_vectors_cut_of(const mmci_gemm *gemm);
+/* Shares out a batch that is supported, of operands at these addresses; NULL stands for one of
+ * which nothing is known but that it is a multiple of 16 bytes. */
+mmci_vectors_cut mmci_vectors_cut_of(const mmci_gemm *gemm, const void *a, const void *b);
 /* Predicts the microseconds of it, launch included; NAN where it is not supported. */
 double mmci_vectors_us(const mmci_gemm *gemm);
 
