@@ -423,8 +423,7 @@ static void allocations_of_sqlite_may_fail(void **state) {
 static void allocations_of_sqlite_may_fail_while_a_store_is_mended(void **state) {
   fixture *f = *state;
   enum { PRODUCTS = 150, PAGE = 4096 };
-  /* Where memory fails, the check of pages of SQLite 3.46 compares what it never set, and crashes.
-   */
+  /* Where memory fails, the check of pages of SQLite 3.46 reads what it never set, and crashes. */
   if (sqlite3_libversion_number() / 1000 == 3046) skip();
   int64_t expected = 0;
   size_t size = 0;
