@@ -16,8 +16,9 @@ _rooms = {"torch": "._torch", "cupy": "._cupy", "jax": "._jax", "jaxlib": "._jax
 _room_of_type: Dict[type, str] = {}
 _opened: Dict[str, Any] = {}
 
-# By the exact type of the first array: what multiplies a list of such arrays at once, or returns None.
-shortcuts: Dict[type, Callable[[List[Any], Optional[str]], Any]] = {}
+# By the exact type of the first array: what multiplies a list of such arrays at once, with these options, or
+# returns None.
+shortcuts: Dict[type, Callable[[List[Any], _shapes.Options], Any]] = {}
 
 
 def _room_of(array: Any) -> str:
@@ -50,7 +51,7 @@ def multiply(
     by_own = _shapes.is_reproducible(precision)
     if plan is None and out is None and not by_own and type(arrays) is list and arrays:
         shortcut = shortcuts.get(type(arrays[0]))
-        result = None if shortcut is None else shortcut(arrays, device)
+        result = None if shortcut is None else shortcut(arrays, (objective, device, precision))
         if result is not None:
             return result
     if plan is None and precision == "native" and isinstance(arrays, (list, tuple)):

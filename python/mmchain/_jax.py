@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 import re
 from functools import lru_cache, partial
-from typing import Any, List, Optional
+from math import prod
+from typing import Any, Dict, List, Optional
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import _jax_sharded, _mmchain, _numpy, _running, _shapes
+from . import _general, _jax_sharded, _mmchain, _numpy, _running, _shapes
 from ._types import float_names, integer_names
 
 _dtypes = {short: name for name, short in [*float_names.items(), *integer_names.items()]}
@@ -92,6 +93,48 @@ def _number_of(arrays: List[Any], options: _shapes.Options) -> Optional[int]:
     if any(map(_varies, arrays)):
         return None
     return 3 * _objectives.index(objective) + _precisions.index(precision)
+
+
+# ---- small arrays that come again ----------------------------------------------------------------
+
+# To make an array of a result takes JAX some 20 us where it is not its own function's. So arrays of the same shapes
+# are multiplied by a compiled function once they have come so often, which JAX compiles for its own products at once.
+_OFTEN, _MOST_KEYS, _MOST_MULTIPLICATIONS = 64, 4096, 1 << 24
+_times: Dict[Any, int] = {}
+
+
+@lru_cache(None)
+def _compiled(options: _shapes.Options) -> Any:
+    return jax.jit(lambda *arrays: multiply(None, list(arrays), None, *options))
+
+
+def _key_of(arrays: List[Any], options: _shapes.Options) -> Any:
+    return options, tuple([(array.aval, array.sharding) for array in arrays])
+
+
+def _multiply_again(arrays: List[Any], options: _shapes.Options) -> Any:
+    """The product of arrays of which such came often; else None."""
+    for array in arrays:
+        if type(array) is not _concrete:
+            return None
+    if _times.get(_key_of(arrays, options), 0) < _OFTEN or jax.config.jax_disable_jit:
+        return None
+    return _compiled(options)(*arrays) if len({*map(id, arrays)}) == len(arrays) else None
+
+
+def _count(arrays: List[Any], chain: _shapes.Chain, options: _shapes.Options) -> None:
+    """Notes that arrays on the CPU have come, where a function would compute as they are computed."""
+    objective, device, precision = options
+    if device not in (None, "cpu") or objective not in _objectives or precision not in _precisions:
+        return
+    dims = chain.dims
+    each = dims[0] * sum(k * n for k, n in zip(dims[1:], dims[2:]))
+    if each * prod(chain.stack) > _MOST_MULTIPLICATIONS or any(array.weak_type for array in arrays):
+        return
+    if len(_times) >= _MOST_KEYS:
+        _times.clear()
+    key = _key_of(arrays, options)
+    _times[key] = _times.get(key, 0) + 1
 
 
 # ---- arrays with memory ---------------------------------------------------------------------------
@@ -181,6 +224,8 @@ def multiply(
     chain = _shapes.check([array.shape for array in arrays], 2 if plan is None else 1)
     dtype = jnp.result_type(*arrays)
     options = (objective, device, precision)
+    if plan is None and all(type(array) is _concrete for array in arrays) and _platform(arrays) == "cpu":
+        _count(arrays, chain, options)
     if dtype.name in float_names:
         if any(array.dtype != dtype for array in arrays):
             arrays = _shapes.once(lambda array: array.astype(dtype), arrays)
@@ -204,6 +249,10 @@ def multiply(
         _shapes.expect_own(precision)
     pairs = _shapes.planned_products(plan, chain, arrays)
     return chain.squeeze(_shapes.multiply(pairs, chain.matrices(arrays), jnp.matmul))
+
+
+_concrete = type(jnp.zeros(()))
+_general.shortcuts[_concrete] = _multiply_again
 
 
 # ---- running products -----------------------------------------------------------------------------

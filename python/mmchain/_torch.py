@@ -414,7 +414,7 @@ def _learn_tensors() -> bool:
 
 
 for _kind in _exact:
-    _general.shortcuts[_kind] = _with_gradients
+    _general.shortcuts[_kind] = lambda tensors, options: _with_gradients(tensors, options[1])
 # Few plain matrices are multiplied from C, by the same functions.
 _mmchain.set_torch(
     _exact,

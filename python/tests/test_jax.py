@@ -42,6 +42,44 @@ def test_vectors_stacks_integers(rng):
     np.testing.assert_allclose(mmchain.multi_dot([a, b.T[:, ::1].T, np.asarray(c)]), a @ b @ c)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "complex128", "int32"])
+def test_small_arrays_that_come_again_are_compiled(rng, dtype, monkeypatch):
+    from mmchain import _jax
+
+    called = []
+    compiled = _jax._compiled
+    monkeypatch.setattr(_jax, "_compiled", lambda options: called.append(options) or compiled(options))
+    monkeypatch.setattr(_jax, "_times", {})
+    eps = {"bfloat16": 2.0**-7, "float32": 1e-6}.get(dtype, 1e-14)
+    shapes = [[(4, 3), (3, 5), (5, 2)], [(3,), (3, 5)], [(7, 1, 2, 3), (3, 4), (3, 5), (5,)][:2]]
+    for chain in shapes:
+        for times in range(_jax._OFTEN + 3):
+            arrays = [jnp.asarray(3 * random_array(rng, shape, "float64")).astype(dtype) for shape in chain]
+            called.clear()
+            result = mmchain.multi_dot(arrays)
+            assert len(called) == (times >= _jax._OFTEN)
+            assert isinstance(result, jax.Array) and result.dtype == dtype and not result.weak_type
+            assert result.devices() == arrays[0].devices()
+            assert_close(np.asarray(result), [np.asarray(a) for a in arrays], eps=eps)
+    row, square, large = jnp.ones((3, 5)), jnp.ones((3, 3), dtype), jnp.ones((300, 300))
+    for arrays, options in (
+        ([row, row.T], {"precision": "reproducible"}),  # which XLA is not asked for
+        ([row, row.T], {"device": "ref"}),
+        ([large, 2 * large], {}),
+        ([square] * 3, {}),  # a power
+    ):
+        for _ in range(_jax._OFTEN + 3):
+            called.clear()
+            result = mmchain.multi_dot(arrays, **options)
+            assert not called
+        expected = np.linalg.multi_dot([np.asarray(array) for array in arrays])
+        np.testing.assert_array_equal(np.asarray(result), expected)
+    with jax.disable_jit():
+        assert mmchain.multi_dot([jnp.ones((3,), dtype), jnp.ones((3, 5), dtype)]).shape == (5,)
+    with pytest.raises(ValueError, match="not aligned"):
+        mmchain.multi_dot([jnp.ones((4, 3), dtype), jnp.ones((4, 3), dtype)])
+
+
 def test_plan(rng):
     arrays = [jnp.asarray(x) for x in random_chain(rng, [4, 3, 5, 2], "float32")]
     p = mmchain.plan(arrays)
