@@ -89,6 +89,8 @@ int mmcp_find_dims(mmcp_call *c);
 /* Reads the matrix of factor i; false where it cannot be read as it lies. Its rows and columns are
  * set all the same. */
 bool mmcp_read_matrix(mmcp_call *c, int64_t i);
+/* Says whether factor i is one matrix for all products of the stack. */
+bool mmcp_is_shared(const mmcp_call *c, int64_t i);
 /* Has the array's library make of factor i what its method returns, where it has one, and reads
  * that instead: a call whose factor is new each time is not worth keeping. */
 int mmcp_replace_factor(mmcp_call *c, int64_t i, PyObject *array, const char *method);

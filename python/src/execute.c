@@ -110,7 +110,8 @@ static int fit_plan(mmcp_call *c, mmcp_plan *given, bool are_stored, mmcp_plan *
   if (!stacks && mmc_chain_batch(given->chain) != c->stack_count) return 0;
   bool is_for_others = stacks || c->has_ops;
   for (int64_t i = 0; i < c->n && !is_for_others; i++)
-    is_for_others = mmc_chain_shared(given->chain, i) && !(c->has_shared && c->shared[i]);
+    is_for_others = mmc_chain_shared(given->chain, i) && (c->is_chain || !mmcp_is_shared(c, i));
+  if (structured != 0 && is_for_others) return 0;
   mmcp_plan *plan = is_for_others
                         ? mmcp_plan_stacked(given, c->stack_count, c->has_ops ? c->ops : NULL,
                                             c->has_shared ? c->shared : NULL)

@@ -195,16 +195,21 @@ static int acquire_factor(mmcp_call *c, int64_t i, PyObject *const *items, mmcp_
   return got;
 }
 
+bool mmcp_is_shared(const mmcp_call *c, int64_t i) {
+  const mmcp_view *view = &c->views[i];
+  bool is_shared = true;
+  for (int d = (int)mmcp_stack_ndim(c, i) - 1; d >= 0 && is_shared; d--)
+    is_shared = view->shape[d] == 1 || mmcp_view_stride(view, d) == 0;
+  return is_shared;
+}
+
 /* Finds which factors all products of the stack share, where that makes some products one, or on a
  * GPU, where it says which kernels multiply them, and how fast. */
 static void find_shared(mmcp_call *c) {
   const bool by_itself = c->device != MMCP_HOST;
   if (c->stack_count < 2 || (c->n < 3 && !by_itself)) return;
   for (int64_t i = 0; i < c->n; i++) {
-    const mmcp_view *view = &c->views[i];
-    c->shared[i] = true;
-    for (int d = (int)mmcp_stack_ndim(c, i) - 1; d >= 0 && c->shared[i]; d--)
-      c->shared[i] = view->shape[d] == 1 || mmcp_view_stride(view, d) == 0;
+    c->shared[i] = mmcp_is_shared(c, i);
     c->has_shared = c->has_shared || (c->shared[i] && (by_itself || (i > 0 && c->shared[i - 1])));
   }
 }

@@ -382,6 +382,21 @@ def test_plans_of_nothing_but_transposed_factors_come_back(tmp_path, dtype):
             np.testing.assert_allclose(again.execute(items), expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("ops", ["N,N.inv,n", "n,N.inv,n", "n,n.inv,N", "T,t.inv,n"])
+def test_loaded_plans_of_stacks_keep_structure_where_factors_are_shared(tmp_path, rng, ops):
+    """As `mmchain plan A.npy B.npy:inv C.npy --json` writes them where some of the files are stacks."""
+    plan = mmchain._plan.Plan(f"f64:3x4x4x5@6:{ops}", "flops", None, "native", "auto", None, None, False, None)
+    plan.save(tmp_path / "p.json")
+    plan = mmchain.load_plan(tmp_path / "p.json")
+    shapes = zip([(3, 4), (4, 4), (4, 5)], ops.split(","))
+    arrays = [rng.random(shape if words[0].islower() else (6, *shape)) for shape, words in shapes]
+    arrays[1] += 4 * np.eye(4)
+    np.testing.assert_allclose(plan.execute(arrays), arrays[0] @ np.linalg.inv(arrays[1]) @ arrays[2])
+    whole = [np.broadcast_to(a, (6, *a.shape[-2:])).copy() for a in arrays]
+    with pytest.raises(ValueError, match="^arrays: expected"):
+        plan.execute(whole)
+
+
 def test_plans_of_low_rank(rng):
     u, v, x = rng.random((5, 2)), rng.random((2, 5)), rng.random(5)
     factors = [mmchain.low_rank(u, v), x]
