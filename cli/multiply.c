@@ -177,9 +177,10 @@ static int read_plan(cli_call *call, multiplication *job) {
   const mmc_plan_options *given = &job->plan_options;
   if (given->objective != NULL || given->device != NULL || given->solver != NULL ||
       given->order != NULL || given->precision != NULL)
-    return cli_fail(call, CLI_BAD,
-                    "--plan: expected no --for, --on, --solver, --order and --precision, which the "
-                    "plan says");
+    return cli_fail(
+        call, CLI_BAD,
+        "--plan: expected no --for, --on, --solver, --order, --precision, --reproducible and "
+        "--tolerance, which the plan says");
   const bool standard = strcmp(job->plan_path, "-") == 0;
   int result = cli_note_input(call, "", "--plan", standard ? "/dev/stdin" : job->plan_path);
   if (result != CLI_DONE) return result;
