@@ -373,6 +373,11 @@ static void several_products(void **state) {
                    .a.trans = random_below(&random, 2),
                    .b.trans = random_below(&random, 2),
                    .accumulate = random_below(&random, 2)};
+    if (round % 25 == 0) { /* long sums */
+      x.m = 1 + round / 25 % 3;
+      x.k = 490 + random_below(&random, 80);
+      x.n = 9 + random_below(&random, 4);
+    }
     x.a.ld = (x.a.trans ? x.m : x.k) + 1 + random_below(&random, 3);
     x.b.ld = (x.b.trans ? x.k : x.n) + 1 + random_below(&random, 3);
     x.ldc = x.n + random_below(&random, 3);

@@ -343,7 +343,9 @@ static bool join(const mmci_integer_join *how, int64_t index, int64_t count, voi
 
 /* Defines products of elements of a type, unsigned so that they wrap around. Four rows of B are
  * added to a row of C at a time, or written as the first ones: a row that is filled with zeros and
- * read at once waits for these. Columns of a transposed B are multiplied by rows of A. */
+ * read at once waits for these. A transposed B is turned, unless its lines are long: then these are
+ * multiplied by rows of A, which are gathered where they lie apart. */
+enum { MOST_TURNED = 64 * 64, LEAST_TURNED_ROWS = 4, LEAST_DOT = 48, MOST_LINE = 512 };
 #define PRODUCT(suffix, type, wide)                                                             \
   INLINE void four_##suffix(bool adds, int64_t n, const type *a, int64_t along, const type *b,  \
                             int64_t ld, type *restrict c) {                                     \
@@ -377,21 +379,41 @@ static bool join(const mmci_integer_join *how, int64_t index, int64_t count, voi
       for (int64_t l = 0; l < k; l++) sum += (wide)a[l * along] * b[l];                         \
     return (type)sum;                                                                           \
   }                                                                                             \
+  static void multiply_##suffix(const mmci_gemm *x, const void *a, const void *b, void *c);     \
+  static __attribute__((noinline)) void turned_##suffix(const mmci_gemm *x, const void *a,      \
+                                                        const type *b, void *c) {               \
+    type upright[MOST_TURNED];                                                                  \
+    mmci_gemm y = *x;                                                                           \
+    y.b = (mmci_form){.ld = x->n};                                                              \
+    for (int64_t j = 0; j < x->n; j++)                                                          \
+      for (int64_t l = 0; l < x->k; l++) upright[l * x->n + j] = b[j * x->b.ld + l];            \
+    multiply_##suffix(&y, a, upright, c);                                                       \
+  }                                                                                             \
+  static void dots_##suffix(const mmci_gemm *x, const type *a, const type *b, type *c) {        \
+    const int64_t down = x->a.trans ? 1 : x->a.ld, along = x->a.trans ? x->a.ld : 1;            \
+    type line[MOST_LINE];                                                                       \
+    const bool gathers = along != 1 && x->k <= MOST_LINE;                                       \
+    for (int64_t i = 0; i < x->m; i++, c += x->ldc) {                                           \
+      const type *row = gathers ? line : a + i * down;                                          \
+      for (int64_t l = 0; gathers && l < x->k; l++) line[l] = a[i * down + l * along];          \
+      for (int64_t j = 0; j < x->n; j++)                                                        \
+        c[j] = (type)((x->accumulate ? (wide)c[j] : 0) +                                        \
+                      dot_##suffix(x->k, row, gathers ? 1 : along, b + j * x->b.ld));           \
+    }                                                                                           \
+  }                                                                                             \
   static void multiply_##suffix(const mmci_gemm *x, const void *a, const void *b, void *c) {    \
     const int64_t down = x->a.trans ? 1 : x->a.ld, along = x->a.trans ? x->a.ld : 1;            \
-    const int64_t m = x->m, n = x->n, k = x->k, ld = x->b.ld;                                   \
-    const bool adds = x->accumulate;                                                            \
-    for (int64_t i = 0; i < m; i++) {                                                           \
-      const type *row = (const type *)a + i * down;                                             \
-      type *to = (type *)c + i * x->ldc;                                                        \
-      if (!x->b.trans) {                                                                        \
-        row_##suffix(x, row, along, b, to);                                                     \
-        continue;                                                                               \
-      }                                                                                         \
-      for (int64_t j = 0; j < n; j++)                                                           \
-        to[j] = (type)((adds ? (wide)to[j] : 0) +                                               \
-                       dot_##suffix(k, row, along, (const type *)b + j * ld));                  \
+    if (x->b.trans && x->m >= LEAST_TURNED_ROWS && x->k < LEAST_DOT &&                          \
+        x->k * x->n <= MOST_TURNED) {                                                           \
+      turned_##suffix(x, a, b, c);                                                              \
+      return;                                                                                   \
     }                                                                                           \
+    if (x->b.trans) {                                                                           \
+      dots_##suffix(x, a, b, c);                                                                \
+      return;                                                                                   \
+    }                                                                                           \
+    for (int64_t i = 0; i < x->m; i++)                                                          \
+      row_##suffix(x, (const type *)a + i * down, along, b, (type *)c + i * x->ldc);            \
   }
 
 PRODUCT(u8, uint8_t, unsigned)
