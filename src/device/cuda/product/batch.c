@@ -70,9 +70,9 @@ static double thin_doubt(const mmci_gemm *gemm, double thin_s) {
 }
 
 /* By so much more than is predicted vectors.cu is taken to take, or less where an operand is a
- * conjugate: cuBLAS takes up to ninety times what its model says then. Of 4175 batches on an H200
- * (cuBLAS 13.1) that were not fitted to, 3538 go to vectors.cu; what is chosen takes 0.61 of
- * cuBLAS's time in the geomean, and 1 in 85 a tenth more. */
+ * conjugate: cuBLAS takes up to ninety times what its model says then. Of 3794 batches on an H200
+ * (cuBLAS 13.1) that were not fitted to, 3322 go to vectors.cu; what is chosen takes 0.59 of
+ * cuBLAS's time in the geomean, and 1 in 125 a tenth more. */
 static double vectors_doubt(const mmci_gemm *gemm) {
   const bool is_conj = mmci_dtype_is_complex(gemm->dtype) && (gemm->a.conj || gemm->b.conj);
   return is_conj ? -0.5 : 0.1;

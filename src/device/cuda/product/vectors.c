@@ -27,9 +27,9 @@ static int64_t quotient_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-/* Says whether the terms of a sum are less than 2^31 elements apart. */
-static bool is_near(const mmci_form *form, int64_t terms) {
-  return form->ld <= INT32_MAX / terms;
+/* Says whether the terms of a sum are less than 2^32 bytes apart. */
+static bool is_near(const mmci_gemm *gemm, const mmci_form *form) {
+  return form->ld <= UINT32_MAX / (int64_t)mmci_cuda_element_bytes(gemm->dtype) / gemm->k;
 }
 
 bool mmci_vectors_supports(const mmci_gemm *gemm) {
@@ -38,8 +38,8 @@ bool mmci_vectors_supports(const mmci_gemm *gemm) {
     return false;
   if (gemm->accumulate || gemm->a.gathered || gemm->b.gathered) return false;
   const int64_t batch = gemm->batch > 1 ? gemm->batch : 1;
-  return batch <= INT32_MAX && gemm->m * gemm->n <= INT32_MAX / batch &&
-         is_near(&gemm->a, gemm->k) && is_near(&gemm->b, gemm->k);
+  return batch <= INT32_MAX && gemm->m * gemm->n <= INT32_MAX / batch && is_near(gemm, &gemm->a) &&
+         is_near(gemm, &gemm->b);
 }
 
 /* Along lines, so many lanes share a sum that its terms are read together, and more of them where
@@ -137,7 +137,7 @@ static counts counts_of(const mmci_vectors_cut *x, int bytes) {
                 words = x->along ? x->terms / x->word : x->terms,
                 threads = x->along ? x->lanes : x->shares, each = quotient_up(words, threads);
   const double elements = (double)x->outs * (double)x->products * (double)x->terms;
-  return (counts){.rounds = (double)(each / many + quotient_up(each % many, MMCI_VECTORS_FEW)),
+  return (counts){.rounds = (double)quotient_up(each, many),
                   .halvings = ceil(log2((double)threads)),
                   .words = elements / x->word,
                   .elements = elements,
@@ -147,25 +147,25 @@ static counts counts_of(const mmci_vectors_cut *x, int bytes) {
 /* A batch takes launch + the cube root of the sum of cubes of what one sum waits for, round times
  * rounds and halving times halvings, and of what keeps the device busy: word times words, element
  * times elements and block times blocks, or the bytes of all matrices; in microseconds. Fitted to
- * 8350 batches on an H200, of which nine of ten take 0.8 to 1.25 of that. */
+ * 7589 batches on an H200, of which nine of ten take 0.8 to 1.25 of that. */
 typedef struct shape {
   double launch, round, halving, word, element, block, bytes_per_us;
 } shape;
 
 static const shape SHAPES[][2] = {
     /* across, and along */
-    [MMC_F32] = {{1.11, 0.21, 0.157, 3.08e-7, 5.35e-7, 0.00176, 3.75e6},
-                 {1.08, 0.189, 0.0437, 7.01e-7, 2.82e-7, 0.00156, 3.62e6}},
-    [MMC_F64] = {{1.17, 0.173, 0.173, 0, 1.45e-6, 0.00148, 3.81e6},
-                 {1.22, 0.01, 0.0538, 3.3e-7, 9.94e-7, 0.00133, 3.64e6}},
-    [MMC_C64] = {{1.17, 0.181, 0.163, 0, 1.47e-6, 0.00153, 3.83e6},
-                 {1.24, 0.0166, 0.0555, 8.06e-7, 7.41e-7, 0.0016, 3.66e6}},
-    [MMC_C128] = {{1.36, 0.01, 0.16, 5.41e-7, 5.38e-7, 0.00202, 3.8e6},
-                  {1.24, 0.0614, 0.061, 7.05e-7, 7.06e-7, 0.00207, 3.57e6}},
-    [MMC_F16] = {{1.17, 0.208, 0.138, 2.64e-7, 4.31e-7, 0.00198, 3.55e6},
-                 {1.25, 0.01, 0.0461, 2.86e-7, 4.85e-7, 0.00158, 4.49e6}},
-    [MMC_BF16] = {{1.16, 0.217, 0.12, 2.02e-7, 4.82e-7, 0.00189, 3.67e6},
-                  {1.26, 0.01, 0.041, 2.57e-7, 5.41e-7, 0.00153, 5.84e6}},
+    [MMC_F32] = {{1.32, 0.0687, 0.139, 4.3e-7, 3.66e-7, 0.00168, 3.82e6},
+                 {1.25, 0.01, 0.0405, 5.98e-7, 3.18e-7, 0.0013, 4.33e6}},
+    [MMC_F64] = {{1.38, 0.0112, 0.122, 0, 9.47e-7, 0.00155, 3.95e6},
+                 {1.25, 0.0186, 0.0492, 4.47e-7, 7.08e-7, 0.00123, 4.22e6}},
+    [MMC_C64] = {{1.12, 0.315, 0.143, 0, 1.35e-6, 0.00163, 3.94e6},
+                 {1.32, 0.0532, 0.0465, 4.91e-7, 7.1e-7, 0.00145, 4.21e6}},
+    [MMC_C128] = {{1.19, 0.326, 0.117, 1.78e-6, 1.78e-6, 0.0013, 3.82e6},
+                  {1.03, 0.203, 0.0724, 1.28e-6, 1.28e-6, 0.00186, 3.75e6}},
+    [MMC_F16] = {{1.39, 0.01, 0.123, 3.73e-7, 3.96e-7, 0.00175, 3.83e6},
+                 {1.24, 0.01, 0.0442, 7.79e-7, 1.62e-7, 0.00119, 4.26e6}},
+    [MMC_BF16] = {{1.46, 0.0208, 0.111, 2.75e-7, 4.52e-7, 0.00174, 3.85e6},
+                  {1.28, 0.01, 0.042, 7.64e-7, 2.38e-7, 0.00116, 4.52e6}},
 };
 
 double mmci_vectors_us(const mmci_gemm *gemm) {

@@ -54,7 +54,7 @@ struct Vectors {
   const void *matrix, *x;
   void *y;
   int64_t stride, x_stride, y_stride, ld, y_step;
-  int64_t step_bytes, x_step_bytes; /* from term to term of the matrix, and of the vector */
+  uint32_t step_bytes, x_step_bytes; /* from term to term of the matrix, and of the vector */
   uint32_t outs, terms, products;
   bool conj, x_conj;
   uint32_t log_lanes;                    /* along */
@@ -74,19 +74,27 @@ struct Times {
   enum { COUNT = N };
 };
 
-/* Calls add(COUNT words, whether all are there) until the thread has had its words, of which one is
- * number `next` and others follow `apart` from each other: many together as long as there are so
- * many, and what is left by FEW. */
+/* Calls add(so many, at, is_there) until a thread, number `first` of `threads`, has had every
+ * so-manieth of the words, of which at(i) is one and is_there(i) says that it is not the last one
+ * again: many together, and FEW where no more are left. All threads make the same calls: parted,
+ * they would wait for memory once for each way. Words that are not there are loaded all the same: a
+ * thread has few predicates, and loads that each want one are not under way together. */
 template <int MANY, typename Add>
-__device__ __forceinline__ void add_words(uint32_t next, uint32_t apart, uint32_t words,
+__device__ __forceinline__ void add_words(uint32_t first, uint32_t threads, uint32_t words,
                                           const Add &add) {
   enum { FEW = MMCI_VECTORS_FEW };
+  uint32_t next = first, left = words;
 #pragma unroll 1
-  for (; next + (MANY - 1) * apart < words; next += MANY * apart)
-    add(Times<MANY>(), [](int) { return true; });
-#pragma unroll 1
-  for (; next < words; next += FEW * apart)
-    add(Times<FEW>(), [=](int i) { return next + i * apart < words; });
+  for (; left >= MANY * threads; left -= MANY * threads, next += MANY * threads)
+    add(
+        Times<MANY>(), [=](int i) { return next + i * threads; }, [](int) { return true; });
+  if (left == 0) return;
+  const auto at = [=](int i) { return min(next + i * threads, words - 1); };
+  const auto is_there = [=](int i) { return next + i * threads < words; };
+  if (MANY == FEW || left <= FEW * threads)
+    add(Times<FEW>(), at, is_there);
+  else
+    add(Times<MANY>(), at, is_there);
 }
 
 /* Lanes have a sum: each takes every so-manieth word of a line. */
@@ -100,31 +108,31 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) sum_along(const __grid_consta
   __shared__ Sum parts[THREADS / WARP];
   const uint32_t lanes = 1u << v.log_lanes, lane = threadIdx.x & (lanes - 1),
                  all = v.outs * v.products,
-                 number = (blockIdx.x * THREADS + threadIdx.x) >> v.log_lanes,
-                 /* Beyond the last sum it is computed again: lanes want each other's values. */
-      at = number < all ? number : all - 1, product = quotient(at, v.by_outs),
-                 out = at - product * v.outs;
-  const int64_t far = lanes * WORD * v.step_bytes, x_far = lanes * WORD * v.x_step_bytes;
-  const char *from = static_cast<const char *>(v.matrix) +
-                     (product * v.stride + out * v.ld) * BYTES + lane * (WORD * v.step_bytes),
-             *x = static_cast<const char *>(v.x) + product * v.x_stride * BYTES +
-                  lane * (WORD * v.x_step_bytes);
+                 number = (blockIdx.x * THREADS + threadIdx.x) >> v.log_lanes;
+  /* Beyond the last sum it is computed again, because lanes want each other's values. */
+  const uint32_t mine = number < all ? number : all - 1, product = quotient(mine, v.by_outs),
+                 out = mine - product * v.outs;
+  const char *from =
+      static_cast<const char *>(v.matrix) + (product * v.stride + out * v.ld) * BYTES;
+  const char *x = static_cast<const char *>(v.x) + product * v.x_stride * BYTES;
   Sum sum = {};
-  const auto add = [&](auto times, auto is_there) {
+  const auto add = [&](auto times, auto at, auto is_there) {
     enum { COUNT = decltype(times)::COUNT };
-    Word left[COUNT] = {}, right[COUNT] = {};
-#pragma unroll
-    for (int i = 0; i < COUNT; i++, from += far)
-      if (is_there(i)) left[i] = *reinterpret_cast<const Word *>(from);
-#pragma unroll
-    for (int i = 0; i < COUNT; i++, x += x_far)
-      if (is_there(i)) right[i] = *reinterpret_cast<const Word *>(x);
+    Word left[COUNT], right[COUNT];
 #pragma unroll
     for (int i = 0; i < COUNT; i++)
+      left[i] = *reinterpret_cast<const Word *>(from + (uint64_t)at(i) * (WORD * v.step_bytes));
 #pragma unroll
-      for (int e = 0; e < WORD; e++)
-        mmci_fuse_product(sum, Element::read(left[i].v[e], v.conj),
-                          Element::read(right[i].v[e], v.x_conj));
+    for (int i = 0; i < COUNT; i++)
+      right[i] = *reinterpret_cast<const Word *>(x + (uint64_t)at(i) * (WORD * v.x_step_bytes));
+#pragma unroll
+    for (int i = 0; i < COUNT; i++)
+      if (is_there(i)) {
+#pragma unroll
+        for (int e = 0; e < WORD; e++)
+          mmci_fuse_product(sum, Element::read(left[i].v[e], v.conj),
+                            Element::read(right[i].v[e], v.x_conj));
+      }
   };
   add_words<MANY>(lane, lanes, v.terms / WORD, add);
   for (uint32_t bit = (lanes < WARP ? lanes : (uint32_t)WARP) / 2; bit >= 1; bit /= 2)
@@ -158,27 +166,26 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) sum_across(const __grid_const
   const bool works = slot < v.together && product < v.products && first < v.outs;
   Sum sums[WORD] = {};
   if (works) {
-    const int64_t far = v.shares * v.step_bytes, x_far = v.shares * v.x_step_bytes;
-    const char *from = static_cast<const char *>(v.matrix) + (product * v.stride + first) * BYTES +
-                       share * v.step_bytes,
-               *x = static_cast<const char *>(v.x) + product * v.x_stride * BYTES +
-                    share * v.x_step_bytes;
-    const auto add = [&](auto times, auto is_there) {
+    const char *from = static_cast<const char *>(v.matrix) + (product * v.stride + first) * BYTES;
+    const char *x = static_cast<const char *>(v.x) + product * v.x_stride * BYTES;
+    const auto add = [&](auto times, auto at, auto is_there) {
       enum { COUNT = decltype(times)::COUNT };
-      Word left[COUNT] = {};
-      Stored right[COUNT] = {};
-#pragma unroll
-      for (int i = 0; i < COUNT; i++, from += far)
-        if (is_there(i)) left[i] = *reinterpret_cast<const Word *>(from);
-#pragma unroll
-      for (int i = 0; i < COUNT; i++, x += x_far)
-        if (is_there(i)) right[i] = reinterpret_cast<const Whole *>(x)->value;
+      Word left[COUNT];
+      Stored right[COUNT];
 #pragma unroll
       for (int i = 0; i < COUNT; i++)
+        left[i] = *reinterpret_cast<const Word *>(from + (uint64_t)at(i) * v.step_bytes);
 #pragma unroll
-        for (int e = 0; e < WORD; e++)
-          mmci_fuse_product(sums[e], Element::read(left[i].v[e], v.conj),
-                            Element::read(right[i], v.x_conj));
+      for (int i = 0; i < COUNT; i++)
+        right[i] = reinterpret_cast<const Whole *>(x + (uint64_t)at(i) * v.x_step_bytes)->value;
+#pragma unroll
+      for (int i = 0; i < COUNT; i++)
+        if (is_there(i)) {
+#pragma unroll
+          for (int e = 0; e < WORD; e++)
+            mmci_fuse_product(sums[e], Element::read(left[i].v[e], v.conj),
+                              Element::read(right[i], v.x_conj));
+        }
     };
     add_words<MANY>(share, v.shares, v.terms, add);
   }
@@ -232,8 +239,8 @@ mmc_status launch_vectors(cudaStream_t stream, const mmci_gemm *gemm, const void
   v.stride = cut.stride;
   v.x_stride = cut.x_stride;
   v.y_stride = cut.y_stride;
-  v.step_bytes = (cut.along ? cut.step : cut.ld) * BYTES;
-  v.x_step_bytes = cut.x_step * BYTES;
+  v.step_bytes = (uint32_t)((cut.along ? cut.step : cut.ld) * BYTES);
+  v.x_step_bytes = (uint32_t)(cut.x_step * BYTES);
   v.outs = (uint32_t)cut.outs;
   v.terms = (uint32_t)cut.terms;
   v.products = (uint32_t)cut.products;

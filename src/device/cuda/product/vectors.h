@@ -24,7 +24,7 @@ typedef struct mmci_vectors_cut {
 
 enum {
   MMCI_VECTORS_THREADS = 256, /* of a block */
-  MMCI_VECTORS_FEW = 4        /* words that a thread reads together at the end of its terms */
+  MMCI_VECTORS_FEW = 4        /* words that a thread reads together where no more are left */
 };
 
 #ifdef __cplusplus
@@ -39,8 +39,8 @@ MMCI_VECTORS_INLINE int mmci_vectors_many(int bytes) {
 }
 
 /* Says whether vectors.cu computes such a batch: of floating point, with one row or one column, no
- * size 0, neither gathered nor added to C, with fewer than 2^31 elements of all results and between
- * the first term of a sum and the last. */
+ * size 0, neither gathered nor added to C, with fewer than 2^31 elements of all results and 2^32
+ * bytes between the first term of a sum and the last. */
 bool mmci_vectors_supports(const mmci_gemm *gemm);
 /* Shares out a batch that is supported, of operands at these addresses; NULL stands for one of
  * which nothing is known but that it is a multiple of 16 bytes. */
