@@ -87,7 +87,7 @@ static void cuts_cover(void **state) {
 
 /* Words are no larger than lines, what is between them, and addresses allow. */
 static void words_are_aligned(void **state) {
-  char *const at = (char *)(uintptr_t)4096;
+  static _Alignas(16) const char at[16];
   (void)state;
   mmci_gemm gemm = product(MMC_F32, 300, 8, 1, 100);
   assert_int_equal(mmci_vectors_cut_of(&gemm, at, at).word, 4);
