@@ -248,18 +248,18 @@ static void try_outer(uint64_t seed) {
               seed);
 }
 
-/* Matrices by vectors and vectors by matrices: sums along lines and across them, of one thread and
- * of many, and tiles of several products. */
+/* Matrices by vectors and vectors by matrices: sums along lines and across them, of one thread, of
+ * a warp and of a block, in words and element by element, and tiles of several products. */
 static void try_vectors(uint64_t seed) {
-  static const int64_t SIDES[] = {1, 2, 3, 4, 5, 17, 31, 32, 33, 64, 65, 127, 129, 260};
+  static const int64_t SIDES[] = {1, 2, 3, 4, 5, 17, 31, 32, 33, 64, 65, 127, 129, 260, 1500};
   uint64_t random = seed;
   mmci_gemm g = {};
-  g.dtype = (mmc_dtype)random_below(&random, 4);
+  g.dtype = (mmc_dtype)random_below(&random, MMC_BF16 + 1);
   const int64_t side = SIDES[random_below(&random, 14)];
   const bool is_row = random_below(&random, 2) == 0;
   g.m = is_row ? 1 : side;
   g.n = is_row ? side : 1;
-  g.k = SIDES[random_below(&random, 14)];
+  g.k = SIDES[random_below(&random, 15)];
   /* As many sums as a card has threads are shared out otherwise. */
   g.batch = random_below(&random, 40) == 0 ? 140000 / side + 1 : 1 + random_below(&random, 20);
   if (g.batch > 100 && g.k > 5) g.k = 1 + g.k % 5;
