@@ -11,15 +11,14 @@ enum { MOST_FACTORS = 32 };
 /* What a dtype is as far as it matters here who multiplies. */
 typedef enum sort { OTHER, INTEGERS, HALVES, FLOATS, WIDE } sort;
 
-static PyObject *matrix, *asanyarray, *dot, *matmul;
+static PyObject *matrix, *asarray, *dot, *matmul;
 static PyObject *wide[3]; /* dtypes that the library lacks */
 
 int mmcp_by_numpy_learn(PyObject *numpy) {
   const struct {
     const char *name;
     PyObject **function;
-  } functions[] = {
-      {"matrix", &matrix}, {"asanyarray", &asanyarray}, {"dot", &dot}, {"matmul", &matmul}};
+  } functions[] = {{"matrix", &matrix}, {"asarray", &asarray}, {"dot", &dot}, {"matmul", &matmul}};
   for (size_t f = 0; f < sizeof functions / sizeof functions[0]; f++)
     if ((*functions[f].function = PyObject_GetAttrString(numpy, functions[f].name)) == NULL)
       return -1;
@@ -29,20 +28,44 @@ int mmcp_by_numpy_learn(PyObject *numpy) {
   return 0;
 }
 
-static sort sort_of(const PyObject *dtype) {
-  for (size_t d = 0; d < sizeof wide / sizeof wide[0]; d++)
-    if (dtype == wide[d]) return WIDE;
+enum { WIDE_NUMBER = MMC_BOOL + 1 }; /* of the first of wide; the library's have their own */
+
+/* Returns a number of a dtype whose object is not the usual one, as those of the other byte order
+ * and "long long" have, by NumPy's own number; -1 for others. */
+static int number_of_unusual(PyObject *dtype) {
+  static const int numbers[] = {
+      MMC_BOOL,        MMC_I8,          MMC_U8,  MMC_I16, MMC_U16, MMC_I32,     MMC_U32, MMC_I64,
+      MMC_U64,         MMC_I64,         MMC_U64, MMC_F32, MMC_F64, WIDE_NUMBER, MMC_C64, MMC_C128,
+      WIDE_NUMBER + 1, WIDE_NUMBER + 2, -1,      -1,      -1,      -1,          -1,      MMC_F16};
+  PyObject *found = PyObject_GetAttrString(dtype, "num");
+  const long num = found != NULL ? PyLong_AsLong(found) : -1;
+  Py_XDECREF(found);
+  if (num == -1) PyErr_Clear();
+  const bool is_known = sizeof(long) == sizeof(int64_t) && num >= 0 &&
+                        num < (long)(sizeof numbers / sizeof numbers[0]);
+  return is_known ? numbers[num] : -1;
+}
+
+static int number_of(PyObject *dtype) {
   mmc_dtype known;
-  if (!mmcp_dtype_of_numpy(dtype, &known)) return OTHER;
-  if (known >= MMC_I8) return INTEGERS;
-  return known == MMC_F16 ? HALVES : FLOATS;
+  if (mmcp_dtype_of_numpy(dtype, &known)) return (int)known;
+  for (int d = 0; d < 3; d++)
+    if (dtype == wide[d]) return WIDE_NUMBER + d;
+  return number_of_unusual(dtype);
+}
+
+static sort sort_of(int number) {
+  if (number < 0) return OTHER;
+  if (number >= WIDE_NUMBER) return WIDE;
+  if (number >= MMC_I8) return INTEGERS;
+  return number == MMC_F16 ? HALVES : FLOATS;
 }
 
 /* A chain of matrices, the first and the last of which may be vectors, or two stacks. */
 typedef struct chain {
   PyObject *const *items;
   Py_ssize_t n;
-  const PyObject *dtype;                                      /* of the first */
+  int dtype;                                                  /* the number of the first one's */
   bool has_stack, has_vector, has_matrix, is_mixed, is_power; /* is_power: all are one array */
   bool has[WIDE + 1];                                         /* by sort */
   int64_t dims[MOST_FACTORS + 1];
@@ -51,12 +74,14 @@ typedef struct chain {
 
 /* Reads an array; false where it is none of NumPy's own, or does not fit the one before. */
 static bool read_item(chain *c, Py_ssize_t i) {
-  const PyObject *type = (PyObject *)Py_TYPE(c->items[i]), *dtype;
+  const PyObject *type = (PyObject *)Py_TYPE(c->items[i]);
+  PyObject *object;
   const Py_ssize_t *shape;
   int ndim;
   if ((type != mmcp.ndarray && type != matrix) ||
-      !mmcp_numpy_shape(c->items[i], &dtype, &ndim, &shape))
+      !mmcp_numpy_shape(c->items[i], &object, &ndim, &shape))
     return false;
+  const int dtype = number_of(object);
   const sort sort = sort_of(dtype);
   const bool is_row = ndim == 1 && i == 0, is_column = ndim == 1 && i > 0 && i == c->n - 1;
   if (sort == OTHER || ndim == 0 || (ndim == 1 && !is_row && !is_column)) return false;
@@ -161,13 +186,17 @@ int mmcp_by_numpy(PyObject *const *items, Py_ssize_t n, PyObject *into, PyObject
   return 0;
 }
 
-PyObject *mmcp_without_lists(PyObject *const *items, Py_ssize_t n) {
-  Py_ssize_t lists = 0;
-  for (Py_ssize_t i = 0; i < n; i++) lists += PyList_CheckExact(items[i]);
-  PyObject *made = lists > 0 ? PyTuple_New(n) : NULL;
+static bool becomes_array(PyObject *item) {
+  return PyList_CheckExact(item) || (PyObject *)Py_TYPE(item) == mmcp.memmap;
+}
+
+PyObject *mmcp_as_arrays(PyObject *const *items, Py_ssize_t n) {
+  Py_ssize_t others = 0;
+  for (Py_ssize_t i = 0; i < n; i++) others += becomes_array(items[i]);
+  PyObject *made = others > 0 ? PyTuple_New(n) : NULL;
   for (Py_ssize_t i = 0; made != NULL && i < n; i++) {
-    PyObject *item = PyList_CheckExact(items[i]) ? PyObject_CallOneArg(asanyarray, items[i])
-                                                 : Py_NewRef(items[i]);
+    PyObject *item =
+        becomes_array(items[i]) ? PyObject_CallOneArg(asarray, items[i]) : Py_NewRef(items[i]);
     if (item == NULL)
       Py_CLEAR(made);
     else

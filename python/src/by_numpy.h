@@ -13,8 +13,8 @@ int mmcp_by_numpy_learn(PyObject *numpy);
  * exception set. */
 int mmcp_by_numpy(PyObject *const *items, Py_ssize_t n, PyObject *into, PyObject **out);
 
-/* The same items in a new tuple, with arrays in place of lists; NULL where none is a list that
- * makes an array, or with an exception set. */
-PyObject *mmcp_without_lists(PyObject *const *items, Py_ssize_t n);
+/* The same items in a new tuple, with arrays in place of lists and files; NULL where there are
+ * none, or no arrays of them, or with an exception set. */
+PyObject *mmcp_as_arrays(PyObject *const *items, Py_ssize_t n);
 
 #endif

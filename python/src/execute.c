@@ -736,12 +736,12 @@ static bool may_be_kept(PyObject *const *args, PyObject *const *tensors, Py_ssiz
 
 static PyObject *execute_arrays(PyObject *items, bool is_chain, PyObject *const *args);
 
-/* Multiplies what execute_items() left to others, where NumPy multiplies it, or where lists are in
- * place of arrays. Takes its answer. */
+/* Multiplies what execute_items() left to others, where NumPy multiplies it, or where lists or
+ * files are in place of arrays. Takes its answer. */
 static PyObject *execute_others(PyObject *answer, PyObject *const *arrays, Py_ssize_t n,
                                 PyObject *const *args) {
   if (answer != Py_NotImplemented || !is_plain_call(args)) return answer;
-  PyObject *result = NULL, *items = mmcp_without_lists(arrays, n);
+  PyObject *result = NULL, *items = mmcp_as_arrays(arrays, n);
   PyObject *out = args[OUT] != Py_None ? args[OUT] : NULL;
   if (items != NULL)
     result = execute_arrays(items, false, args);

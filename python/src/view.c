@@ -163,7 +163,7 @@ int mmcp_view_learn_numpy(void) {
   return PyErr_Occurred() ? -1 : 0;
 }
 
-bool mmcp_numpy_shape(const PyObject *array, const PyObject **dtype, int *ndim,
+bool mmcp_numpy_shape(const PyObject *array, PyObject **dtype, int *ndim,
                       const Py_ssize_t **shape) {
   const numpy_array *x = (const numpy_array *)array;
   if (!arrays_begin_so) return false;

@@ -54,8 +54,7 @@ typedef enum mmcp_want {
 int mmcp_view_learn_numpy(void);
 /* Finds the dtype, of which NumPy has one object, and the shape of a numpy.ndarray or one of a
  * subclass, as long as it has them; false where it is not known how such arrays begin. */
-bool mmcp_numpy_shape(const PyObject *array, const PyObject **dtype, int *ndim,
-                      const Py_ssize_t **shape);
+bool mmcp_numpy_shape(const PyObject *array, PyObject **dtype, int *ndim, const Py_ssize_t **shape);
 bool mmcp_dtype_of_numpy(const PyObject *dtype, mmc_dtype *out);
 
 /* Looks at a numpy.ndarray or numpy.memmap, a capsule of DLPack or an object whose type has the

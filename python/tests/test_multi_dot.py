@@ -414,6 +414,7 @@ def test_what_numpy_multiplies(rng, round):
     dims = rng.integers(1, 7, count + 1)
     dtypes = rng.choice([*"?bhilBHILefdFDgGO"], 1 + round % 3)
     arrays = [rng.integers(0, 120, shape).astype(rng.choice(dtypes)) for shape in zip(dims, dims[1:])]
+    arrays = [array.astype(array.dtype.newbyteorder()) if rng.random() < 0.2 else array for array in arrays]
     if round % 5 == 0:
         arrays = [array.view(np.matrix) for array in arrays]
     if round % 5 == 1:
@@ -432,8 +433,10 @@ def test_what_numpy_multiplies(rng, round):
 
 
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
-def test_what_numpy_multiplies_leaves_the_extension_at_once(rng):
+def test_what_numpy_multiplies_leaves_the_extension_at_once(tmp_path):
     wide, whole = np.ones((3, 3), np.longdouble), np.ones((3, 3), int)
+    mapped = np.memmap(tmp_path / "A", np.longdouble, "w+", shape=(3, 3))
+    mapped[...] = 1
     for arrays in (
         [wide, wide],
         [wide] * 5,
@@ -445,6 +448,11 @@ def test_what_numpy_multiplies_leaves_the_extension_at_once(rng):
         [np.matrix(whole), whole, whole],
         [whole.tolist(), whole],
         [whole.astype(object), whole],
+        [whole.astype(">i2"), np.ones((3, 3))],
+        [whole, whole.astype("q"), whole.astype(">i4")],
+        [np.matrix(whole, ">f8"), whole],
+        [wide.astype(">g"), wide],
+        [mapped, whole],
     ):
         result = mmchain._mmchain.execute(None, arrays, None, "time", None, "native", None, False)
         assert result is not NotImplemented, arrays
