@@ -11,8 +11,9 @@
  *
  * With `forms`, some factors of every chain are transposed, or one matrix for all chains, and what
  * the device predicts stands beside each time: of formulas that were fitted to factors without
- * either. With `vectors`, the product is a row or a column from the first factor on, by some
- * matrices that are transposed. With `squares`, factors are larger squares in f32. */
+ * either, and what cuBLAS takes for those products that are vectors. With `vectors`, the product is
+ * a row or a column from the first factor on, by some matrices that are transposed. With `squares`,
+ * factors are larger squares in f32. */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
 #include <math.h>
@@ -266,9 +267,9 @@ static mmci_form form_of(const chain *c, int32_t factor) {
 }
 
 /* Returns a product of the chain. In faithful arithmetic small batches are left to cuBLAS. */
-static mmci_gemm product_of(const chain *c, int32_t s) {
+static mmci_gemm product_of(const chain *c, int32_t s, bool by_cublas) {
   const mmci_group_product *p = &c->products[s];
-  const mmci_precision precision = c->batch > 1 && !c->has_forms ? MMCI_FAITHFUL : MMCI_NATIVE;
+  const mmci_precision precision = c->batch > 1 && by_cublas ? MMCI_FAITHFUL : MMCI_NATIVE;
   mmci_gemm gemm = mmci_gemm_tight(c->dtype, precision, p->m, p->k, p->n, MMC_OP_N, MMC_OP_N);
   if (c->batch > 1) mmci_gemm_spread(&gemm, c->batch);
   if (p->left < c->n) gemm.a = form_of(c, p->left);
@@ -276,9 +277,9 @@ static mmci_gemm product_of(const chain *c, int32_t s) {
   return gemm;
 }
 
-static double product_seconds(const chain *c, int32_t s) {
+static double product_seconds(const chain *c, int32_t s, const mmci_gemm *given) {
   const mmci_group_product *p = &c->products[s];
-  const mmci_gemm gemm = product_of(c, s);
+  const mmci_gemm gemm = *given;
   mmci_error error = {0};
   mmci_kernel *kernel;
   check(ops->prepare(on.device, &gemm, &kernel, &error), &error);
@@ -288,12 +289,30 @@ static double product_seconds(const chain *c, int32_t s) {
   return seconds;
 }
 
+/* Prints what cuBLAS takes for the products that are vectors. */
+static void measure_by_cublas(const chain *c) {
+  printf(", \"by_cublas\": [");
+  for (int32_t s = 0; s < c->count; s++) {
+    const mmci_gemm gemm = product_of(c, s, true);
+    const bool is_vector = gemm.m == 1 || gemm.n == 1;
+    if (s > 0) printf(", ");
+    if (is_vector && strncmp(ops->kernel_name(on.device, &gemm), "cublas", 6) == 0)
+      printf("%.4g", product_seconds(c, s, &gemm));
+    else
+      printf("null");
+  }
+  printf("]");
+}
+
 static void measure_products(const chain *c) {
   printf(", \"products\": [");
-  for (int32_t s = 0; s < c->count; s++) printf("%s%.4g", s > 0 ? ", " : "", product_seconds(c, s));
+  for (int32_t s = 0; s < c->count; s++) {
+    const mmci_gemm gemm = product_of(c, s, !c->has_forms);
+    printf("%s%.4g", s > 0 ? ", " : "", product_seconds(c, s, &gemm));
+  }
   printf("], \"by\": [");
   for (int32_t s = 0; s < c->count; s++) {
-    const mmci_gemm gemm = product_of(c, s);
+    const mmci_gemm gemm = product_of(c, s, !c->has_forms);
     printf("%s\"%s\"", s > 0 ? ", " : "", ops->kernel_name(on.device, &gemm));
   }
   printf("]");
@@ -302,10 +321,11 @@ static void measure_products(const chain *c) {
   ops->facts(on.device, c->dtype, MMCI_NATIVE, &facts);
   printf(", \"products_predicted\": [");
   for (int32_t s = 0; s < c->count; s++) {
-    const mmci_gemm gemm = product_of(c, s);
+    const mmci_gemm gemm = product_of(c, s, false);
     printf("%s%.4g", s > 0 ? ", " : "", facts.model.seconds(facts.model.user, &gemm));
   }
   printf("]");
+  measure_by_cublas(c);
 }
 
 static void print_model_counts(const mmci_model_counts *c) {

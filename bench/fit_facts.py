@@ -29,6 +29,8 @@ LEAST, MOST = 1e-8, 1e10
 HANDED_US = 3.5e-5  # of model.c
 MANY, MANY_EACH, MANY_OF = 1 << 21, 32, ("f64", "c128")  # of model.h, and what cuBLAS has other kernels for
 FEW_ROWS, FEW_COLS, LONG = 4, 128, 2048  # of model.h
+BATCHES_OF_VECTORS = "vectors_along", "vectors_across"
+VECTOR_PARTS = "vector", "long_vector", *BATCHES_OF_VECTORS
 
 
 def descend(loss, start, bounds, halvings=9):
@@ -70,11 +72,12 @@ class Part:
 
 
 class Products(Part):
-    """Products of one class of a dtype: rows of m, k, n, batch, microseconds."""
+    """Products of one class of a dtype: rows of m, k, n, batch, microseconds, and what product_rows() says."""
 
-    def __init__(self, dtype, rows, name, flops, _):
-        self.m, self.k, self.n, self.batch, self.us = np.array(rows, float).T
-        self.vector, self.real = name in ("vector", "long_vector"), dtype[0] != "c"
+    def __init__(self, dtype, rows, name, flops, _multiprocessors):
+        self.m, self.k, self.n, self.batch, self.us, _ = np.array(rows, float).T
+        self.vector, self.real = name in VECTOR_PARTS, dtype[0] != "c"
+        self.name = name
         # Of few rows cuBLAS has several kernels, and which one it takes is not known: where it is the
         # fastest one, no other way may be taken.
         self.over = 2 if name == "few_rows" else 1
@@ -91,7 +94,7 @@ class Products(Part):
 
     def bounds(self):
         out = super().bounds()
-        out[0] = 2.5e6, 4.6e6
+        out[0] = 1.5e6 if self.name in BATCHES_OF_VECTORS else 2.5e6, 4.6e6
         out[3::3, 0] = 3e-4
         out[4:, 0] = np.maximum(out[4:, 0], 3e-7)
         return out
@@ -293,16 +296,28 @@ def read_lines(path):
     return device, chains
 
 
+def is_along(line, step):
+    """Says whether the matrix that a vector meets is stored by lines each of which is a sum."""
+    m, _, n, left, right = step
+    factor = left if n == 1 else right
+    forms = line.get("forms", "n" * (len(line["dims"]) - 1))
+    return (factor < len(forms) and forms[factor] in "tx") != (n == 1)
+
+
 def product_rows(line):
-    """Returns the shapes, batch and microseconds of the chain's products that cuBLAS computed."""
-    return [(m, k, n, line["batch"], seconds * 1e6)
-            for (m, k, n, _, _), seconds, by in zip(line["steps"], line["products"], line["by"])
-            if by.startswith("cublas")]
+    """Returns the shapes, batch and microseconds of the chain's products that cuBLAS computed, and whether a
+    vector's matrix is summed along its lines."""
+    seconds = line.get("by_cublas") or [s if by.startswith("cublas") else None
+                                        for s, by in zip(line["products"], line["by"])]
+    return [(*step[:3], line["batch"], s * 1e6, is_along(line, step))
+            for step, s in zip(line["steps"], seconds) if s is not None]
 
 
 def product_class(dtype, row):
-    m, k, n, batch = row[:4]
+    m, k, n, batch, _, along = row
     if m == 1 or n == 1:
+        if batch > 1:
+            return "vectors_along" if along else "vectors_across"
         return "long_vector" if m * k * n >= LONG else "vector"
     is_many = batch > 1 and m * k * n >= MANY_EACH and m * k * n * batch >= MANY
     if dtype in MANY_OF:
@@ -318,7 +333,7 @@ def product_class(dtype, row):
 def fastest(dtype, lines):
     """Returns the most flops in a microsecond of any product."""
     return max(2 * m * k * n * batch * (4 if dtype[0] == "c" else 1) / us
-               for line in lines for m, k, n, batch, us in product_rows(line))
+               for line in lines for m, k, n, batch, us, _ in product_rows(line))
 
 
 def parts_of(dtype, lines):
@@ -332,7 +347,7 @@ def parts_of(dtype, lines):
             alone = kernel == SINGLE and line["batch"] > 1
             if kernel in line["groups"] and not alone:
                 parts.setdefault(name, (part, []))[1].append(line)
-    order = ["vector", "long_vector", "matrix", "whole_words", "pairs", "many", "few_rows", *GROUPS]
+    order = [*VECTOR_PARTS, "matrix", "whole_words", "pairs", "many", "few_rows", *GROUPS]
     return {name: parts[name] for name in order if name in parts}
 
 
@@ -340,7 +355,7 @@ def constants_of(header, dtype, name):
     """Returns the constants of a part in a header, or None."""
     block = re.search(r"\[MMC_%s\] =(.*?)(?=\[MMC_|#endif)" % dtype.upper(), header, re.S)
     text = block and re.search(
-        r"\.%s =(.*?)(?=\.(vector|long_vector|matrix|whole_words|pairs|many|few_rows|general|packs|tensor|tiled|rings|sides|panels|by_lane|by_strip|by_vector|single|spines|squares) =|$)" % name,
+        r"\.%s =(.*?)(?=\.(vector|long_vector|vectors_along|vectors_across|matrix|whole_words|pairs|many|few_rows|general|packs|tensor|tiled|rings|sides|panels|by_lane|by_strip|by_vector|single|spines|squares) =|$)" % name,
         block[1], re.S)
     return text and np.array(re.findall(r"(?<![\w.])\d+\.?\d*(?:e[+-]?\d+)?",
                                         re.sub(r"\.error = [^,]*", "", text[1])), float)
