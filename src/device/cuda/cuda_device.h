@@ -101,7 +101,7 @@ static inline void mmci_cuda_ignore(cudaError_t code) {
   if (code != cudaSuccess) (void)cudaGetLastError();
 }
 
-/* ---- product.c ------------------------------------------------------------------------------ */
+/* ---- product.c, way.c, price.c --------------------------------------------------------------- */
 
 bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm);
 int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm);
