@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) sum_along(const __grid_consta
   __shared__ Sum parts[THREADS / WARP];
   const uint32_t lanes = 1u << v.log_lanes, lane = threadIdx.x & (lanes - 1),
                  all = v.outs * v.products,
-                 number = (blockIdx.x * THREADS + threadIdx.x) >> v.log_lanes;
+                 number = blockIdx.x * (THREADS >> v.log_lanes) + (threadIdx.x >> v.log_lanes);
   /* Beyond the last sum it is computed again, because lanes want each other's values. */
   const uint32_t mine = number < all ? number : all - 1, product = quotient(mine, v.by_outs),
                  out = mine - product * v.outs;
