@@ -429,6 +429,18 @@ static void number_groups(const cli_factors *factors, assembly *a, cli_groups *g
   groups->inverse_count = kept;
 }
 
+/* Says why there is no chain, and of which file where it is about what is said of one. */
+static int fail_chain(const cli_call *call, mmc_status status, char **arguments,
+                      const cli_factors *factors, const assembly *a) {
+  char about[16], where[512] = "";
+  mmc_context_argument(call->context, about, sizeof about);
+  const bool ops = strcmp(about, "ops") == 0, traits = strcmp(about, "traits") == 0;
+  for (int64_t i = factors->n - 1; i >= 0; i--)
+    if ((ops && a->ops[i] == MMC_OP_H) || (traits && a->traits[i] != 0))
+      snprintf(where, sizeof where, "%s: ", arguments[a->from[i]]);
+  return cli_fail_status(call, status, where);
+}
+
 static int assemble(cli_call *call, char **arguments, cli_groups *groups, cli_factors *factors,
                     assembly *a) {
   stack all = {0};
@@ -467,7 +479,7 @@ static int assemble(cli_call *call, char **arguments, cli_groups *groups, cli_fa
   options.semiring = factors->rule.semiring;
   mmc_status status = mmc_chain_create_batch(call->context, factors->dtype, factors->n, a->dims,
                                              a->ops, &options, &factors->chain);
-  return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
+  return status == MMC_OK ? CLI_DONE : fail_chain(call, status, arguments, factors, a);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 enum { LONGEST = 63 };
 
@@ -58,8 +58,9 @@ char *cli_nearest_hint(const cli_nearest *search, char text[CLI_HINT_SIZE]) {
 char *cli_file_hint(const char *path, char text[CLI_HINT_SIZE]) {
   char folder[4096] = ".";
   const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+  struct stat there; /* of the name itself, be it a link that leads nowhere */
   text[0] = '\0';
-  if (access(path, F_OK) == 0 || strlen(path) >= sizeof folder) return text;
+  if (lstat(path, &there) == 0 || strlen(path) >= sizeof folder) return text;
   if (path[0] == '(' && strchr(path, ' ') != NULL) {
     snprintf(text, CLI_HINT_SIZE, "; a group of factors ends with ')' or '):inv'");
     return text;

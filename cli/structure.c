@@ -214,6 +214,7 @@ static const char *contradicted(mmc_dtype dtype, const mmc_matrix *x, int64_t r,
   const double epsilon = dtype == MMC_F32 || dtype == MMC_C64 ? 0x1p-18 : 0x1p-44;
   if ((traits & MMC_ZERO) != 0 && !is(value, 0)) return "zero";
   if ((traits & MMC_IDENTITY) != 0 && !is(value, r == c)) return "identity";
+  if ((traits & MMC_DIAGONAL) == MMC_DIAGONAL && c != r && !is(value, 0)) return "diagonal";
   if ((traits & MMC_LOWER) != 0 && c > r && !is(value, 0)) return "lower triangular";
   if ((traits & MMC_UPPER) != 0 && c < r && !is(value, 0)) return "upper triangular";
   if ((traits & MMC_BANDED) != 0 && (r - c > band.below || c - r > band.above) && !is(value, 0))

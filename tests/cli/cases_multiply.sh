@@ -318,6 +318,7 @@ rm inner/led.npy
 check multiply_scaled_onto_link 2 multiply P.npy Q.npy -o inner/led.npy --scaled chain.npy
 ln -s no/such/led.npy lost.npy
 check multiply_onto_lost 2 multiply P.npy Q.npy -o lost.npy
+check multiply_lost 2 multiply lost.npy Q.npy -o R.npy
 check multiply_unwritable 2 multiply P.npy Q.npy -o no/such/directory/R.npy
 check multiply_under_file 2 multiply P.npy Q.npy -o P.npy/R.npy
 check multiply_onto_directory 2 multiply P.npy Q.npy -o said

@@ -88,6 +88,8 @@ check scan_scaled_onto_input 2 scan T.npy -o X.npy --scaled T.npy
 check scan_onto_initial 2 scan T.npy --initial I.npy -o I.npy
 check scan_scaled_semiring 2 scan T.npy -o X.npy --scaled Y.npy --semiring log
 check multiply_semiring 2 multiply T.npy:each -o X.npy --semiring max --check
+check multiply_semiring_conjugated 2 multiply I.npy I.npy:H I.npy:H -o X.npy --semiring log
+check multiply_semiring_traits 2 multiply I.npy I.npy:lower -o X.npy --semiring log
 check multiply_scaled_reproducible 2 multiply T.npy:each -o X.npy --scaled Y.npy --reproducible --precision faithful
 check multiply_scaled_traits 2 multiply I.npy:lower -o X.npy --scaled Y.npy
 check multiply_unit_alone 2 multiply I.npy:unit -o X.npy

@@ -82,6 +82,7 @@ check multiply_singular 2 multiply Z.npy:inv B.npy -o none.npy
 check multiply_indefinite 2 multiply I.npy:spd:inv B.npy -o none.npy
 check multiply_singular_group 2 multiply B.npy:T '(Z.npy D.npy):inv' -o none.npy
 check multiply_not_lower 2 multiply S.npy:lower B.npy -o none.npy --check
+check multiply_not_diagonal 2 multiply S.npy:diagonal B.npy -o none.npy --check
 check multiply_not_unit 2 multiply L.npy:lower:unit B.npy -o none.npy --check
 check multiply_not_symmetric 2 multiply L.npy:symmetric B.npy -o none.npy --check
 check multiply_not_banded 2 multiply "W.npy:banded(1,2)" C.npy -o none.npy --check
