@@ -79,7 +79,7 @@ def _dtype_for(plan: Any, arrays: List[Any]) -> Any:
     dtype = cupy.result_type(*arrays)
     if plan is None:
         return dtype
-    planned = _dtypes.get(plan.chain.partition(":")[0])
+    planned = _dtypes.get(_shapes.dtype_of(plan))
     if planned is None or not cupy.can_cast(dtype, planned, "safe"):
         raise TypeError(f"arrays: expected those planned for, {plan.chain}, got {dtype}")
     return planned

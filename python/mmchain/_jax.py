@@ -198,7 +198,7 @@ def chain_of(arrays: List[Any]) -> Any:
 
 def _dtype_for(plan: _mmchain.Plan, dtype: Any) -> Any:
     """The planned dtype, as far as JAX is asked to have such, for arrays that are promoted to another."""
-    planned = _dtypes.get(plan.chain.partition(":")[0])
+    planned = _dtypes.get(_shapes.dtype_of(plan))
     there = None if planned is None else jax.dtypes.canonicalize_dtype(planned)
     if there is None or jnp.promote_types(dtype, there) != there:
         raise TypeError(f"arrays: expected those planned for, {plan.chain}, got {dtype}")

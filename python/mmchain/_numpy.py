@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, List, Optional
 
 import numpy as np
@@ -25,7 +24,7 @@ def _dtype_for(plan: Optional[_mmchain.Plan], arrays: List[np.ndarray]) -> np.dt
     dtype = np.result_type(*arrays)
     if plan is None:
         return dtype
-    name = re.split("[:%!~]", plan.chain, maxsplit=1)[0]
+    name = _shapes.dtype_of(plan)
     planned = dtype if name == "bf16" and _is_bf16(dtype) else np.dtype(_plan_dtypes.get(name, "V"))
     for array in arrays:
         if not (array.dtype == planned or np.can_cast(array.dtype, planned, "safe")):

@@ -405,8 +405,9 @@ def order(dims: Iterable[int]) -> Order:
     return Order(count, _shapes.pairs_of(len(sizes) - 1, triples))
 
 
-def _with_rule(text: str, checked: bool, mod: Optional[int]) -> str:
-    """The chain's text with what its integers do."""
+def _with_rule(text: str, checked: bool, mod: Optional[int], of_arrays: bool) -> str:
+    """The chain's text with what its integers do; with `mod`, those of arrays become what `multi_dot` makes
+    them, a dtype that holds the residues."""
     if mod is None and not checked:
         return text
     if mod is not None and checked:
@@ -414,6 +415,8 @@ def _with_rule(text: str, checked: bool, mod: Optional[int]) -> str:
     name, colon, rest = text.partition(":")
     if not colon or not name.isalnum():
         raise ValueError(f"chain: expected a dtype of integers, without a rule of its own, got {text}")
+    if mod is not None and of_arrays and name[0] in "iu":
+        name = "u64" if name == "u64" else "i64"
     return f"{name}{'!' if mod is None else f'%{_shapes.rule_of(False, mod)}'}:{rest}"
 
 
@@ -477,7 +480,8 @@ def plan(
         raise ValueError("chain: expected no ops; a transposed factor is a transposed array, a.T")
     source, here, on_device, rows = chain_of_any(chain, dtype)
     if checked or mod is not None:
-        source, rows = _with_rule(chain_text(chain, dtype)[0], checked, mod), None
+        of_arrays = dtype is None and not isinstance(chain, str)
+        source, rows = _with_rule(chain_text(chain, dtype)[0], checked, mod, of_arrays), None
     if objective == "time" and isinstance(source, str) and "~" in source:
         objective = "flops"  # as multi_dot plans products over semirings
     device = here if device is None else device

@@ -131,6 +131,9 @@ class Ranges:
         arrays = [self._kind.to_numpy(factor) for factor in factors]
         if min(array.ndim for array in arrays) < 2:
             raise ValueError("stack: expected factors of two dimensions or more")
+        shapes = sorted({tuple(map(int, array.shape)) for array in arrays})
+        if len(shapes) > 1:
+            raise ValueError(f"stack: expected factors of one shape, got {shapes[0]} and {shapes[1]}")
         return np.stack(arrays, axis=-3)
 
     def _read(self, name: str, array: Any, ndim: int) -> np.ndarray:

@@ -253,6 +253,11 @@ def products_of(dims: Sequence[int], arrays: Sequence[Any]) -> List[Tuple[int, i
     return pairs
 
 
+def dtype_of(plan: Any) -> str:
+    """The name of a plan's dtype, whatever rule or semiring its chain has: "i64" of i64%97:3x3x3."""
+    return re.split("[:%!~]", plan.chain, maxsplit=1)[0]
+
+
 def planned_products(plan: Any, chain: Chain, arrays: Sequence[Any]) -> List[Tuple[int, int]]:
     """The products of a plan, or of the cheapest order where there is none, as such pairs, for arrays that their own
     library multiplies. Raises where the plan is for others, or for more than sums of products."""

@@ -466,7 +466,7 @@ def _dtype_for(plan: Any, tensors: List[torch.Tensor]) -> torch.dtype:
     dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
     if plan is None:
         return dtype
-    planned = _dtypes.get(plan.chain.partition(":")[0])
+    planned = _dtypes.get(_shapes.dtype_of(plan))
     if planned is None or torch.promote_types(dtype, planned) != planned:
         raise TypeError(f"arrays: expected those planned for, {plan.chain}, got {dtype}")
     return planned

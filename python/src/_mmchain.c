@@ -38,14 +38,25 @@ int mmcp_context_ensure(void) {
   return status == MMC_OK ? 0 : mmcp_raise(status);
 }
 
+/* The arguments of the library, as its messages name them, that are called otherwise here. */
+static const struct {
+  const char *argument, *parameter;
+} parameters[] = {{"modulus", "mod"}, {"memory limit", "memory_limit"}};
+
 int mmcp_raise(mmc_status status) {
   PyObject *type = PyExc_RuntimeError;
   if (status == MMC_E_ARG || status == MMC_E_FORMAT) type = PyExc_ValueError;
   if (status == MMC_E_OVERFLOW) type = PyExc_OverflowError;
   if (status == MMC_E_NOMEM || status == MMC_E_MEMORY_LIMIT) type = PyExc_MemoryError;
   if (status == MMC_E_IO) type = PyExc_OSError;
-  char message[512];
+  char message[512], argument[32];
   mmc_context_message(mmcp.context, message, sizeof message);
+  mmc_context_argument(mmcp.context, argument, sizeof argument);
+  for (size_t p = 0; p < sizeof parameters / sizeof parameters[0]; p++)
+    if (message[0] != '\0' && strcmp(argument, parameters[p].argument) == 0) {
+      PyErr_Format(type, "%s%s", parameters[p].parameter, message + strlen(argument));
+      return -1;
+    }
   PyErr_SetString(type, message[0] != '\0' ? message : mmc_status_string(status));
   return -1;
 }

@@ -232,10 +232,11 @@ def test_bad_arguments():
         mmchain.multi_dot([ones, ones > 0], mod=5)
     with pytest.raises(TypeError, match="arrays: expected no masked array"):
         mmchain.multi_dot([np.ma.array(ones, mask=ones > 0), ones], checked=True)
-    with pytest.raises(ValueError, match="modulus: expected 1 to 128"):
+    with pytest.raises(ValueError, match="^mod: expected 1 to 128"):
         mmchain.plan("i8%129:2x2x2")
-    with pytest.raises(ValueError, match="modulus: expected a dtype of integers"):
-        mmchain.plan("f64%129:2x2x2")
+    for array in (ones * 0.5, ones > 0):
+        with pytest.raises(ValueError, match="^mod: expected a dtype of integers with it, got (f64|bool)"):
+            mmchain.plan([array, array], mod=97)
     with pytest.raises(ValueError, match="position"):
         mmchain.plan("i64%0:2x2x2")
 
@@ -247,6 +248,13 @@ def test_plans():
     with pytest.raises(TypeError, match="expected i16 as planned, got int32"):
         p.execute([np.ones((3, 4), np.int32), np.ones((4, 2), np.int32)])
     assert mmchain.plan([(3, 4), (4, 2)], dtype="uint8", checked=True).chain == "u8!:3x4x2"
+    for kind, name in (("int8", "i64"), ("uint16", "i64"), ("uint64", "u64")):
+        a = np.full((3, 3), 100, kind)
+        p = mmchain.plan([a, a], mod=10**9 + 7)
+        assert p.chain == f"{name}%1000000007:3x3^2"
+        result = p.execute([a, a])
+        assert result.dtype == mmchain.multi_dot([a, a], mod=10**9 + 7).dtype and (result == 30000).all()
+    assert mmchain.plan([a, a], dtype="int8", mod=97).chain == "i8%97:3x3^2"
     p = mmchain.plan([(3, 4), (4, 3)], dtype=np.int64, mod=97)
     assert p.chain == "i64%97:3x4x3"
     stack = np.arange(24).reshape(2, 3, 4)

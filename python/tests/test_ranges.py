@@ -145,7 +145,7 @@ def test_memory_limit(rng):
     tight = mmchain.Ranges(factors, memory_limit=limit)
     assert factors.nbytes < tight.nbytes <= limit
     assert near(tight.product(3, 998), product(factors[3:998], 8), 995)
-    with pytest.raises(MemoryError, match="memory limit"):
+    with pytest.raises(MemoryError, match="memory_limit: "):
         mmchain.Ranges(factors, memory_limit=factors.nbytes)
 
 
@@ -174,6 +174,8 @@ def test_errors(rng):
         mmchain.Ranges(np.zeros((2, 3, 3), dtype=str))
     with pytest.raises(TypeError, match="arrays: expected numbers, got elements of .*'b'"):  # which is no bfloat16
         mmchain.Ranges(np.zeros((2, 3, 3), dtype=[("b", np.uint16)]))
+    with pytest.raises(ValueError, match=r"stack: expected factors of one shape, got \(2, 2\) and \(3, 3\)"):
+        mmchain.Ranges([np.eye(3), np.eye(2)])
     with pytest.raises(ValueError, match="stack: expected factors of shape"):
         mmchain.Ranges(np.zeros((2, 3, 4)))
     with pytest.raises(ValueError, match="stack"):

@@ -207,6 +207,23 @@ def test_integers_checked_and_modulo(rng, device, side):
         mmchain.multi_dot(tensors, mod=5, out=torch.zeros(2, 2, dtype=torch.int64, device=device))
 
 
+def test_plans_with_a_rule_take_what_the_dtype_holds(device):
+    """As those without: the dtype is that before the rule."""
+    small = torch.arange(-4, 5, device=device).reshape(3, 3).to(torch.int8)
+    exact = small.cpu().long() @ small.cpu().long()
+    for options, expected in (({"mod": 97}, exact % 97), ({"checked": True}, exact)):
+        given = [small, small.long()]
+        assert torch.equal(mmchain.plan(given, **options).execute(given).cpu(), expected)
+    assert torch.equal(mmchain.plan([small, small], mod=97).execute([small, small]).cpu(), exact % 97)
+    singles = small.float()
+    greatest = mmchain.plan("f64~max-plus:3x3x3", device=device).execute([singles, singles])
+    assert greatest.dtype is torch.float64
+    assert torch.equal(greatest.cpu(), (small[:, :, None].cpu() + small.cpu()).amax(1).double())
+    wanting = singles.double().requires_grad_()
+    with pytest.raises(TypeError, match="expected those that mmchain multiplies with a plan for f64~max-plus"):
+        mmchain.plan("f64~max-plus:3x3x3", device=device).execute([wanting, wanting])
+
+
 def test_out(make, device):
     tensors = make([4, 3, 5, 2])
     for out in (torch.zeros(4, 2), torch.zeros(2, 4).t(), torch.zeros(8, 4)[::2, ::2]):
