@@ -10,8 +10,12 @@
 #include "options.h"
 #include "progress.h"
 
+static bool is_joint(char c) {
+  return c == ',' || c == 'x';
+}
+
 static bool is_separator(char c) {
-  return isspace((unsigned char)c) || c == ',' || c == 'x';
+  return isspace((unsigned char)c) || is_joint(c);
 }
 
 static int append_dim(cli_call *call, int64_t dim, cli_dims *dims) {
@@ -29,29 +33,36 @@ static int append_dim(cli_call *call, int64_t dim, cli_dims *dims) {
 int cli_dims_append(cli_call *call, const char *name, const char *text, cli_dims *dims) {
   enum { SHOWN = 24 };
   int64_t line = 1;
+  const int64_t first = dims->count;
   const char *line_start = text, *at = text;
   for (;;) {
-    while (is_separator(*at) || *at == '#') {
+    bool joins = false; /* whether a joint was met, which needs a dim before and one behind it */
+    while (isspace((unsigned char)*at) || *at == '#' ||
+           (is_joint(*at) && !joins && dims->count > first)) {
       if (*at == '#') {
         at += strcspn(at, "\n");
         continue;
       }
+      joins = joins || is_joint(*at);
       if (*at++ == '\n') {
         line++;
         line_start = at;
       }
     }
-    if (*at == '\0') return CLI_DONE;
+    if (*at == '\0' && !joins) return CLI_DONE;
     const char *start = at;
     uint64_t dim = 0;
     cli_digits digits = cli_digits_read(&at, CLI_DIM_MAX, &dim);
     bool whole = *at == '\0' || is_separator(*at) || *at == '#';
     if (!whole || digits == CLI_DIGITS_NONE) {
-      int length = 0;
-      while (length < SHOWN && start[length] != '\0' && !is_separator(start[length])) length++;
+      int length = start[0] != '\0';
+      while (length > 0 && length < SHOWN && start[length] != '\0' && !is_separator(start[length]))
+        length++;
+      const char *quote = length > 0 ? "'" : "";
       return cli_fail(call, CLI_BAD,
-                      "%s, line %" PRId64 ", column %td: expected a whole number, got '%.*s'", name,
-                      line, start - line_start + 1, length, start);
+                      "%s, line %" PRId64 ", column %td: expected a whole number, got %s%.*s%s",
+                      name, line, start - line_start + 1, quote, length > 0 ? length : SHOWN,
+                      length > 0 ? start : "the end", quote);
     }
     if (digits == CLI_DIGITS_TOO_LARGE)
       return cli_fail(call, CLI_BAD,

@@ -1,7 +1,8 @@
 /* dims.h: dims as a bare list of numbers of any length.
  *
- * Numbers are separated by white space, commas or x; what follows a # is dropped up to the end of
- * the line. Messages give line and column. */
+ * Numbers are separated by white space, a comma or an x, two of which in turn are an error, as at
+ * the beginning and the end; what follows a # is dropped up to the end of the line. Messages give
+ * line and column. */
 #ifndef MMC_CLI_DIMS_H
 #define MMC_CLI_DIMS_H
 

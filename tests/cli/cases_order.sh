@@ -49,6 +49,8 @@ check order_one_dim 2 order 30
 check order_negative 2 order 30 35 -- -15
 check order_negative_option 2 order 30 -35 15
 check order_word 2 order 30x35xten
+check order_missing_dim 2 order 30x35xx5
+check order_missing_first 2 order ,30,35
 check order_fraction 2 order 30x3.5
 check order_absurd 2 order 30x4611686018427387905
 check order_absurd_digits 2 order 30x99999999999999999999999999999999
@@ -59,6 +61,10 @@ check order_file_as_dims 2 order dims.txt
 check order_file_and_dims 2 order --dims dims.txt 5
 printf '30 35\n15 5\n10 2O 25\n' >letters.txt
 check order_file_letter 2 order --dims letters.txt
+printf '30, 35,\n15 x # the last is missing\n' >missing_last.txt
+check order_file_missing_last 2 order --dims missing_last.txt
+printf '30, 35,\n15 ,\n# in between\n5\n' >commas.txt
+check order_file_commas 0 order --dims commas.txt
 printf '30 35\n\n  -5\n' >negative.txt
 check order_file_negative 2 order --dims negative.txt
 printf '30 35\n 0 4\n' >zero.txt
