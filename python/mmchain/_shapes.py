@@ -177,10 +177,11 @@ def expect_own(precision: str) -> None:
 
 
 def whole(name: str, number: Any) -> int:
-    try:
-        return operator.index(number)
-    except TypeError:
-        raise TypeError(f"{name}: expected a whole number, got {type(number).__name__}") from None
+    """A number as Python's. A truth, of which masks are made, is none, whichever library it is of."""
+    plain = number.tolist() if hasattr(number, "tolist") else number
+    if isinstance(plain, bool) or not hasattr(plain, "__index__"):
+        raise TypeError(f"{name}: expected a whole number, got {type(number).__name__}")
+    return operator.index(plain)
 
 
 def bytes_of(limit: Optional[int]) -> Optional[int]:

@@ -157,6 +157,9 @@ def test_errors(rng):
     for i in (-1, 5, 10**30):
         with pytest.raises(IndexError, match="0 <= i < 5"):
             ranges.update(i, np.eye(3))
+    for mask in ([True, False, True, False, False], np.array([True, False, True, False, False])):
+        with pytest.raises(TypeError, match="i: expected a whole number, got bool"):
+            ranges.update(mask, np.zeros((5, 3, 3)))
     with pytest.raises(IndexError, match="0 <= i < 5, got 7"):
         ranges.update([0, 7], np.zeros((2, 3, 3)))
     for count in (-1, 6):
