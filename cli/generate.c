@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "chains.h"
 #include "options.h"
@@ -38,9 +39,11 @@ static const struct option options[] = {
     {NULL, 0, NULL, 0},
 };
 
-static int make_directory(cli_call *call, const char *path) {
+/* Sets *made to whether there was no such directory before. */
+static int make_directory(cli_call *call, const char *path, bool *made) {
   struct stat found;
-  if (mkdir(path, 0777) == 0) return CLI_DONE;
+  *made = mkdir(path, 0777) == 0;
+  if (*made) return CLI_DONE;
   int code = errno;
   if (code == EEXIST && stat(path, &found) == 0) {
     if (S_ISDIR(found.st_mode)) return CLI_DONE;
@@ -174,10 +177,12 @@ static int run(cli_call *call, int argc, char **argv) {
   int result = cli_chain_of_arguments(call, argc - optind, argv + optind, &chain);
   if (result != CLI_DONE) return result;
   void *data = NULL;
+  bool made = false;
   result = check_dtype(call, mmc_chain_dtype(chain));
   if (result == CLI_DONE) result = allocate_buffer(call, chain, &data);
-  if (result == CLI_DONE) result = make_directory(call, directory);
+  if (result == CLI_DONE) result = make_directory(call, directory, &made);
   if (result == CLI_DONE) result = write_factors(call, chain, directory, (uint64_t)seed, data);
+  if (result != CLI_DONE && made) rmdir(directory); /* fails where a factor is in it */
   free(data);
   mmc_chain_destroy(chain);
   return result;

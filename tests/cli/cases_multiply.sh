@@ -345,6 +345,13 @@ run generate f64:100x100x100 -o large >/dev/null
 verdict multiply_no_space "$([ $? = 2 ] || echo "expected exit status 2: $(cat said/limit)")"
 absent multiply_no_space_left large/R.npy
 temporaries multiply_no_space_temporaries large
+(
+  trap '' XFSZ
+  ulimit -f 8
+  run generate f64:100x100 -o roomless
+) 2>/dev/null
+verdict generate_no_space "$([ $? = 2 ] || echo "expected exit status 2")"
+absent generate_no_space_left roomless
 echo old >old.npy
 (
   trap '' XFSZ
