@@ -73,8 +73,12 @@ function(mmc_target_flags target)
             "$<$<COMPILE_LANGUAGE:CXX>:${mmc_cxx_warnings}>"
             "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
   if(CMAKE_C_COMPILER_ID MATCHES "Clang")
-    target_compile_options(${target}
-                           PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:-Wno-unknown-warning-option>")
+    # Constants of enums are numbers like others; clang 19's -Wextra warns where they meet other types.
+    target_compile_options(
+      ${target}
+      PRIVATE
+        "$<$<COMPILE_LANGUAGE:C,CXX>:-Wno-unknown-warning-option;-Wno-enum-enum-conversion;-Wno-enum-float-conversion>"
+    )
   endif()
   target_link_options(${target} PRIVATE ${mmc_link_guards})
   if(MMC_DEVELOPER)

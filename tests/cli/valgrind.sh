@@ -5,7 +5,8 @@ set -u
 export LC_ALL=C
 command -v valgrind >/dev/null || { echo "no valgrind"; exit 77; }
 mmchain=$(realpath "$1")
-make_npy=$(cd "$(dirname "$0")" && pwd)/make_npy.py
+here=$(cd "$(dirname "$0")" && pwd)
+make_npy=$here/make_npy.py
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
@@ -17,7 +18,7 @@ clean() {
   local status=$1 got
   shift
   valgrind -q --fair-sched=try --log-file=log --error-exitcode=99 --leak-check=full \
-    --errors-for-leak-kinds=definite,indirect --show-leak-kinds=definite,indirect \
+    --suppressions="$here/../valgrind.supp" --errors-for-leak-kinds=definite,indirect --show-leak-kinds=definite,indirect \
     "$mmchain" "$@" >out 2>err
   got=$?
   if [ $got = "$status" ] && [ ! -s log ]; then

@@ -189,12 +189,12 @@ export OMPI_MCA_odls_base_sigkill_timeout=3
 # shellcheck disable=SC2016
 broken "a rank that dies" 2 'exec bash stop.sh 0.5 "$@"' 'multiply: rank [013]: rank 2 has died' 3
 if [ -n "${MMCHAIN_TEST_LONG:-}" ]; then
-  # Each of two ranks computes an operand when one of them dies.
+  # Each of two ranks computes an operand when one of them dies. Open MPI 5's mpirun no longer shows what the other one says.
   "$mmchain" generate f64:3000x3000x3000x3000x3000 -o g --seed 9 >/dev/null
-  rm -f R.npy
+  rm -f R.npy said
   # shellcheck disable=SC2016
-  ranks 2 bash on_rank.sh 1 'later=0.2 exec bash stop.sh 0.5 "$@"' "$mmchain" multiply g/A?.npy \
-    --order '((A1 A2) (A3 A4))' -o R.npy --on scalapack >said 2>&1 && fail "a half that dies: exit status 0"
+  ranks 2 bash on_rank.sh 1 'later=0.2 exec bash stop.sh 0.5 "$@"' bash -c 'exec "$@" 2>>said' - "$mmchain" multiply g/A?.npy \
+    --order '((A1 A2) (A3 A4))' -o R.npy --on scalapack >>said 2>&1 && fail "a half that dies: exit status 0"
   grep -q 'multiply: rank 0: rank 1 has died' said || fail "a half that dies"
   [ ! -e R.npy ] || fail "a half that dies: a result is left"
 fi
