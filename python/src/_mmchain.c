@@ -4,6 +4,7 @@
 
 #include "by_numpy.h"
 #include "cache.h"
+#include "describe.h"
 #include "entrance.h"
 #include "execute.h"
 #include "glance.h"

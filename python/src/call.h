@@ -110,4 +110,24 @@ bool mmcp_spread(mmcp_call *c, int64_t i);
 bool mmcp_spread_all(mmcp_call *c);
 void mmcp_free_addresses(mmcp_call *c);
 
+/* Chains of few factors, as most are, need no memory from the heap. */
+enum { MMCP_FEW_FACTORS = 8, MMCP_FEW_BITS = 4 };
+
+typedef struct mmcp_few {
+  mmcp_view views[MMCP_FEW_FACTORS + 1];
+  mmc_matrix matrices[MMCP_FEW_FACTORS + 1];
+  int64_t dims[MMCP_FEW_FACTORS + 1], same[MMCP_FEW_FACTORS], seen[1 << MMCP_FEW_BITS];
+  mmc_op ops[MMCP_FEW_FACTORS];
+  bool shared[MMCP_FEW_FACTORS];
+} mmcp_few;
+
+/* Begins a call for n arrays, or for those of a stack, which it takes over, in `room` or in *block.
+ * False: an exception. */
+bool mmcp_call_open(mmcp_call *c, Py_ssize_t n, mmcp_view *stack, mmcp_few *room, char **block);
+/* Lets go of what the call holds, and of the block. */
+void mmcp_call_close(mmcp_call *c, char *block);
+/* Looks at an array whose matrices are the chain. Returns how many they are, and holds the array in
+ * *out; 0 when it is none, and -1 with an exception set. */
+Py_ssize_t mmcp_acquire_chain(PyObject *array, mmcp_want want, mmcp_view *out);
+
 #endif

@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "by_numpy.h"
-#include "cache.h"
-#include "call.h"
+#include "call_plan.h"
 #include "modes.h"
 #include "torch.h"
 
@@ -18,170 +17,6 @@ static const double gil_multiplications = 32768;
 
 /* Functions below return 1; 0 when the arrays cannot be multiplied here; -1 with an exception set.
  */
-
-/* ---- the plan -------------------------------------------------------------------------------- */
-
-static mmcp_problem problem_of(const mmcp_call *c) {
-  return (mmcp_problem){.dtype = c->dtype,
-                        .n = c->n,
-                        .dims = c->dims,
-                        .batch = c->stack_count,
-                        .same = c->repeats ? c->same : NULL,
-                        .ops = c->has_ops ? c->ops : NULL,
-                        .shared = c->has_shared ? c->shared : NULL,
-                        .modulus = c->modulus,
-                        .checked = c->checked,
-                        .semiring = c->semiring,
-                        .scaled = c->exponents != NULL,
-                        .array_device = c->device,
-                        .most_at_once = mmcp_torch_most_by_us(c),
-                        .may_be_torchs = c->may_be_torchs};
-}
-
-/* Says whether a plan is for the device that the arrays lie on. */
-static int runs_beside_arrays(const mmcp_call *c, const mmcp_plan *plan) {
-  char here[32];
-  snprintf(here, sizeof here, "cuda:%d", c->device);
-  return c->device == MMCP_HOST || strcmp(mmc_plan_device(plan->plan), here) == 0;
-}
-
-/* Makes of a matrix the transposed one, which lies where it does. */
-static void turn_matrix(mmc_matrix *x) {
-  const int64_t rows = x->rows;
-  x->rows = x->cols;
-  x->cols = rows;
-  x->layout = x->layout == MMC_ROW_MAJOR ? MMC_COL_MAJOR : MMC_ROW_MAJOR;
-}
-
-/* Notes which factors on a GPU lie by columns: what multiplies them there at all, and how fast,
- * depends on it. What defines the bits of reproducible products does not. */
-static void tell_turned(mmcp_call *c, PyObject *precision) {
-  if (c->device == MMCP_HOST || c->is_chain || mmcp_is_reproducible(precision)) return;
-  c->has_ops = false;
-  for (int64_t i = 0; i < c->n; i++) {
-    const mmc_matrix *x = &c->matrices[i];
-    const bool turned = !c->gathers && x->layout == MMC_COL_MAJOR && x->rows > 1 && x->cols > 1;
-    if (c->ops[i] != MMC_OP_H) c->ops[i] = turned ? MMC_OP_T : MMC_OP_N;
-    c->has_ops = c->has_ops || c->ops[i] != MMC_OP_N;
-  }
-}
-
-/* Makes of the memory of a conjugated matrix that whose conjugated transposed it is, by rows. */
-static void turn_adjoint(mmc_matrix *x) {
-  turn_matrix(x);
-  if (x->layout == MMC_ROW_MAJOR) return;
-  /* A row that lies without gaps has become a column, or a column a row. */
-  x->layout = MMC_ROW_MAJOR;
-  x->ld = x->cols > 1 ? x->cols : 1;
-}
-
-/* Makes of each factor the matrix of which the plan's chain has the op, or the call's where there
- * is no plan. */
-static void turn_factors(mmcp_call *c, const mmcp_plan *plan) {
-  if (plan == NULL && !c->has_ops) return;
-  const mmc_op *ops = plan != NULL ? mmc_chain_ops(plan->chain) : c->ops;
-  for (int64_t i = 0; i < c->n; i++)
-    if (ops[i] != MMC_OP_N) (c->ops[i] == MMC_OP_H ? turn_adjoint : turn_matrix)(&c->matrices[i]);
-}
-
-/* The plan given by the caller, or for a stack, conjugated factors or those that lie by columns
- * what it gives for such chains, when that is for these arrays, which are_stored says are matrices
- * as ops find them. */
-static int fit_plan(mmcp_call *c, mmcp_plan *given, bool are_stored, mmcp_plan **out) {
-  if (mmc_chain_length(given->chain) != c->n || mmc_chain_dtype(given->chain) != c->dtype) return 0;
-  if (mmcp_find_dims(c) != 1) return 0;
-  const int64_t *dims = mmc_chain_dims(given->chain);
-  if (c->dims[0] != dims[0] && mmc_chain_batch(given->chain) == 1 &&
-      mmcp_may_be_rows(c, given->precision) && c->dims[0] * c->stack_count == dims[0])
-    mmcp_make_rows(c);
-  if (memcmp(c->dims, dims, (size_t)(c->n + 1) * sizeof *c->dims) != 0) return 0;
-  const bool stacks = mmc_chain_batch(given->chain) == 1 && c->stack_count != 1;
-  int64_t structured = 0;
-  mmc_chain_inverses(given->chain, &structured);
-  const bool is_complex = c->dtype == MMC_C64 || c->dtype == MMC_C128;
-  for (int64_t i = 0; i < c->n; i++) {
-    const mmc_op op = mmc_chain_ops(given->chain)[i];
-    if (op == MMC_OP_H && is_complex && !are_stored) return 0;
-    structured += op != MMC_OP_N || mmc_chain_traits(given->chain, i) != 0;
-  }
-  /* A plan for so many says so itself. */
-  if (structured != 0 && (stacks || c->is_chain || c->has_ops)) return 0;
-  if (structured == 0) tell_turned(c, given->precision);
-  if (!stacks && mmc_chain_batch(given->chain) != c->stack_count) return 0;
-  bool is_for_others = stacks || c->has_ops;
-  for (int64_t i = 0; i < c->n && !is_for_others; i++)
-    is_for_others = mmc_chain_shared(given->chain, i) && (c->is_chain || !mmcp_is_shared(c, i));
-  if (structured != 0 && is_for_others) return 0;
-  mmcp_plan *plan = is_for_others
-                        ? mmcp_plan_stacked(given, c->stack_count, c->has_ops ? c->ops : NULL,
-                                            c->has_shared ? c->shared : NULL)
-                        : (mmcp_plan *)Py_NewRef((PyObject *)given);
-  int fits = plan != NULL && mmcp_plan_ensure(plan) == 0 ? runs_beside_arrays(c, plan) : -1;
-  if (fits == 1) *out = (mmcp_plan *)Py_NewRef((PyObject *)plan);
-  Py_XDECREF(plan);
-  return fits;
-}
-
-static int check_options(const mmcp_options *options) {
-  const char *text;
-  if (!PyUnicode_Check(options->objective))
-    PyErr_Format(PyExc_TypeError, "objective: expected a str, got %s",
-                 Py_TYPE(options->objective)->tp_name);
-  else if (!PyUnicode_Check(options->precision))
-    PyErr_Format(PyExc_TypeError, "precision: expected a str, got %s",
-                 Py_TYPE(options->precision)->tp_name);
-  else
-    return mmcp_text(options->device, "device", &text);
-  return -1;
-}
-
-/* Makes a stack's products rows of one, by its plan, where that is predicted to take less than
- * *plan. Returns 0, or -1 with an exception set. */
-static int find_rows(mmcp_call *c, const mmcp_options *options, mmcp_plan **plan) {
-  int64_t *dims = c->dims;
-  const int64_t rows = dims[0];
-  mmcp_problem problem = problem_of(c);
-  problem.batch = 1;
-  dims[0] = rows * c->stack_count;
-  mmcp_plan *other = NULL;
-  const int made = mmcp_plan_as_rows(*plan, &problem, options, &other);
-  dims[0] = rows;
-  if (made < 0) {
-    Py_CLEAR(*plan);
-    return -1;
-  }
-  if (other == NULL) return 0;
-  mmcp_cache_used_as_rows();
-  mmcp_make_rows(c);
-  Py_DECREF(*plan);
-  *plan = other;
-  return 0;
-}
-
-/* The plan as a new reference in *out; NULL where the chain is to be multiplied without one. */
-static int find_plan(mmcp_call *c, PyObject *given, PyObject *const *strings, mmcp_plan **out) {
-  if (given != Py_None) return fit_plan(c, (mmcp_plan *)given, strings[0] == mmcp.stored, out);
-  if (mmcp_has_twins(c)) return 0; /* _structure.py takes it */
-  if (mmcp_find_dims(c) != 1) return 0;
-  mmcp_options options = {strings[0], strings[1], strings[2]};
-  if (check_options(&options) < 0) return -1;
-  tell_turned(c, options.precision);
-  /* The cache compares addresses. */
-  Py_INCREF(options.objective);
-  Py_INCREF(options.device);
-  Py_INCREF(options.precision);
-  PyUnicode_InternInPlace(&options.objective);
-  if (options.device != Py_None) PyUnicode_InternInPlace(&options.device);
-  PyUnicode_InternInPlace(&options.precision);
-  mmcp_problem problem = problem_of(c);
-  int found = mmcp_cache_find(&problem, &options, out);
-  if (found == 0 && *out != NULL && mmcp_may_be_rows(c, options.precision))
-    found = find_rows(c, &options, out);
-  Py_DECREF(options.objective);
-  Py_DECREF(options.device);
-  Py_DECREF(options.precision);
-  return found < 0 ? -1 : 1;
-}
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
@@ -350,7 +185,7 @@ static mmc_status multiply(mmcp_call *c, const mmc_chain *chain, const mmc_plan_
 
 /* Multiplies without a plan. */
 static int execute_at_once(mmcp_call *c) {
-  mmcp_problem problem = problem_of(c);
+  mmcp_problem problem = mmcp_problem_of(c);
   mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
   options.objective = PyUnicode_AsUTF8(c->objective);
   mmc_chain *chain = options.objective != NULL ? mmcp_chain_new(&problem) : NULL;
@@ -419,7 +254,7 @@ static int run_plan(mmcp_call *c, mmcp_plan *plan) {
     if (!PyErr_Occurred()) PyErr_NoMemory();
     return -1;
   }
-  turn_factors(c, plan);
+  mmcp_turn_factors(c, plan);
   int done = execute_plan(c, plan);
   if (spreads) mmcp_free_addresses(c);
   return done;
@@ -477,14 +312,14 @@ static int execute_by_torch(mmcp_call *c, PyObject *const *items, PyObject *cons
 }
 
 /* Has PyTorch multiply what comes for one of the first times on a GPU, where a plan takes some ten
- * times as long to make: 1 with the result. Otherwise the plan is found as find_plan() does, for
- * factors that can be read: returns 2, or 0 or -1 as that does. */
+ * times as long to make: 1 with the result. Otherwise the plan is found as mmcp_find_plan() does,
+ * for factors that can be read: returns 2, or 0 or -1 as that does. */
 static int execute_new_by_torch(mmcp_call *c, PyObject *const *items, PyObject *const *args,
                                 bool waits, mmcp_plan **plan, PyObject **array) {
   int done = 1;
   c->may_be_torchs = c->may_be_torchs && mmcp_torch_can(c, items);
   if (c->may_be_torchs) {
-    done = find_plan(c, args[PLAN], args + OBJECTIVE, plan);
+    done = mmcp_find_plan(c, args[PLAN], args + OBJECTIVE, plan);
     const int taken = done == 1 && *plan == NULL ? mmcp_torch_execute_new(c, items, array) : 0;
     if (done != 1 || taken != 0) return done != 1 ? done : taken;
     if (*plan != NULL && !waits) return 2;
@@ -492,7 +327,7 @@ static int execute_new_by_torch(mmcp_call *c, PyObject *const *items, PyObject *
     Py_CLEAR(*plan);
   }
   if (waits) done = mmcp_write_out(c, items);
-  if (done == 1) done = find_plan(c, args[PLAN], args + OBJECTIVE, plan);
+  if (done == 1) done = mmcp_find_plan(c, args[PLAN], args + OBJECTIVE, plan);
   return done == 1 ? 2 : done;
 }
 
@@ -548,77 +383,6 @@ static int multiply_arrays(mmcp_call *c, PyObject *const *items, PyObject *const
   return done;
 }
 
-/* Chains of few factors, as most are, need no memory from the heap. */
-enum { FEW = 8, FEW_BITS = 4 };
-
-typedef struct few {
-  mmcp_view views[FEW + 1];
-  mmc_matrix matrices[FEW + 1];
-  int64_t dims[FEW + 1], same[FEW], seen[1 << FEW_BITS];
-  mmc_op ops[FEW];
-  bool shared[FEW];
-} few;
-
-/* Gives the call room for n factors, in `room` or in *block, which call_close() frees. Returns
- * false when there is no memory. */
-static bool make_room(mmcp_call *c, Py_ssize_t n, bool is_chain, few *room, char **block) {
-  c->n = n;
-  c->is_chain = is_chain;
-  c->acquired = c->stack_ndim = 0;
-  c->together = 1;
-  c->on_stream = c->checked = c->has_ops = c->has_shared = c->gathers = c->is_finished =
-      c->seeks_parts = c->may_be_torchs = false;
-  c->part_count = 0;
-  c->modulus = 0;
-  c->semiring = MMC_PLUS_TIMES;
-  c->exponents = NULL;
-  c->errors = 0;
-  c->views = room->views;
-  c->matrices = room->matrices;
-  c->dims = room->dims;
-  c->same = room->same;
-  c->seen = room->seen;
-  c->ops = room->ops;
-  c->shared = room->shared;
-  c->seen_bits = FEW_BITS;
-  c->result = &c->views[is_chain ? 1 : n];
-  *block = NULL;
-  if (n <= FEW) return true;
-  size_t count = (size_t)n + 1;
-  while ((size_t)n > (size_t)1 << (c->seen_bits - 1)) c->seen_bits++;
-  const size_t views = is_chain ? 2 : count, seen = is_chain ? 0 : (size_t)1 << c->seen_bits;
-  *block = malloc(views * sizeof *c->views + count * (sizeof *c->matrices + 2 * sizeof *c->dims) +
-                  seen * sizeof *c->seen + (size_t)n * (sizeof *c->ops + sizeof *c->shared));
-  if (*block == NULL) return false;
-  c->views = (mmcp_view *)(void *)*block;
-  c->result = &c->views[views - 1];
-  c->matrices = (mmc_matrix *)(c->views + views);
-  c->dims = (int64_t *)(c->matrices + count);
-  c->same = c->dims + count;
-  c->seen = c->same + count;
-  c->ops = (mmc_op *)(c->seen + seen);
-  c->shared = (bool *)(c->ops + n);
-  return true;
-}
-
-/* Begins a call for n arrays, or for those of a stack, which it takes over. False: an exception. */
-static bool call_open(mmcp_call *c, Py_ssize_t n, mmcp_view *stack, few *room, char **block) {
-  if (!make_room(c, n, stack != NULL, room, block)) {
-    if (stack != NULL) mmcp_view_release(stack);
-    PyErr_NoMemory();
-    return false;
-  }
-  if (stack != NULL) c->stack = *stack;
-  return true;
-}
-
-static void call_close(mmcp_call *c, char *block) {
-  /* When a stack is the chain, views begin with what the stack holds. */
-  if (c->is_chain) mmcp_view_release(&c->stack);
-  for (int v = 0; v < c->acquired; v++) mmcp_view_release(&c->views[c->is_chain ? v + 1 : v]);
-  free(block);
-}
-
 static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *stack,
                                PyObject *const *args, const mmcp_asked *asked);
 
@@ -665,9 +429,9 @@ static PyObject *execute_parts(const mmcp_call *c, PyObject *const *items, PyObj
 static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *stack,
                                PyObject *const *args, const mmcp_asked *asked) {
   mmcp_call c;
-  few room;
+  mmcp_few room;
   char *block;
-  if (!call_open(&c, n, stack, &room, &block)) return NULL;
+  if (!mmcp_call_open(&c, n, stack, &room, &block)) return NULL;
   c.asked = asked;
   const mmcp_plan *given = args[PLAN] != Py_None ? (const mmcp_plan *)args[PLAN] : NULL;
   const bool is_plain =
@@ -685,25 +449,17 @@ static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *
                                   : finish(&c, array);
   const bool has_parts = done == 0 && items != NULL && c.part_count > 0;
   if (done == 0 && !has_parts) result = Py_NewRef(Py_NotImplemented);
-  call_close(&c, block);
+  mmcp_call_close(&c, block);
   if (has_parts) result = execute_parts(&c, items, args);
   Py_XDECREF(array);
   return result;
 }
 
-/* Looks at an array whose matrices are the chain. Returns how many they are, and holds the array in
- * *out; 0 when it is none, and -1 with an exception set. */
-static Py_ssize_t acquire_chain(PyObject *array, mmcp_want want, mmcp_view *out) {
-  int got = mmcp_view_acquire(array, want, out);
-  const int64_t n = got == 1 && out->ndim > 2 ? out->shape[out->ndim - 3] : 0;
-  if (n < 1) mmcp_view_release(out);
-  return got < 0 ? -1 : (Py_ssize_t)n;
-}
-
 /* Multiplies the matrices of one array, which is the chain. */
 static PyObject *execute_chain(PyObject *array, PyObject *const *args, const mmcp_asked *asked) {
   mmcp_view stack;
-  Py_ssize_t n = acquire_chain(array, args[BF16] == Py_True ? MMCP_READ_BF16 : MMCP_READ, &stack);
+  Py_ssize_t n =
+      mmcp_acquire_chain(array, args[BF16] == Py_True ? MMCP_READ_BF16 : MMCP_READ, &stack);
   if (n > 1 || (n == 1 && args[PLAN] != Py_None))
     return execute_items(NULL, n, &stack, args, asked);
   if (n == 1) mmcp_view_release(&stack);
@@ -783,125 +539,4 @@ PyObject *mmcp_execute(PyObject *module, PyObject *const *given, Py_ssize_t coun
   PyObject *result = items != NULL ? execute_arrays(items, false, args) : NULL;
   Py_XDECREF(items);
   return result;
-}
-
-static PyObject *text_of(const mmcp_call *c) {
-  mmcp_problem problem = problem_of(c);
-  mmc_chain *chain = mmcp_chain_new(&problem);
-  PyObject *text = chain != NULL ? mmcp_chain_text(chain) : NULL;
-  mmc_chain_destroy(chain);
-  return text;
-}
-
-/* The chain as text, the number of the CUDA device that the arrays lie on, or None, and the chain
- * of as many rows, or None. */
-static PyObject *describe(mmcp_call *c) {
-  PyObject *text = text_of(c), *rows = Py_NewRef(Py_None);
-  if (text != NULL && mmcp_may_be_rows(c, mmcp.native)) {
-    mmcp_make_rows(c);
-    Py_SETREF(rows, text_of(c));
-  }
-  if (text == NULL || rows == NULL) {
-    Py_XDECREF(text);
-    Py_XDECREF(rows);
-    return NULL;
-  }
-  return c->device == MMCP_HOST ? Py_BuildValue("NON", text, Py_None, rows)
-                                : Py_BuildValue("NiN", text, c->device, rows);
-}
-
-/* What chain_of() says of n arrays, or of those of a stack, which is taken over. */
-static PyObject *describe_items(PyObject *const *items, Py_ssize_t n, mmcp_view *stack,
-                                mmcp_want want) {
-  mmcp_call c;
-  few room;
-  char *block;
-  if (!call_open(&c, n, stack, &room, &block)) return NULL;
-  PyObject *result = NULL;
-  int done = stack != NULL ? mmcp_read_chain(&c)
-             : n > 0       ? mmcp_acquire_factors(&c, items, want)
-                           : 0;
-  if (done == 1) done = mmcp_find_dims(&c);
-  if (done == 1) result = describe(&c);
-  if (done == 0) result = Py_NewRef(Py_NotImplemented);
-  call_close(&c, block);
-  return result;
-}
-
-PyObject *mmcp_chain_of(PyObject *module, PyObject *const *args, Py_ssize_t count) {
-  (void)module;
-  if (count != 2)
-    return PyErr_Format(PyExc_TypeError, "chain_of: expected 2 arguments, got %zd", count);
-  mmcp_want want = args[1] == Py_True ? MMCP_READ_BF16 : MMCP_READ;
-  if (!PyList_CheckExact(args[0]) && !PyTuple_CheckExact(args[0])) {
-    mmcp_view stack;
-    Py_ssize_t n = acquire_chain(args[0], want, &stack);
-    if (n > 0) return describe_items(NULL, n, &stack, want);
-    return n < 0 ? NULL : Py_NewRef(Py_NotImplemented);
-  }
-  PyObject *items = PySequence_Tuple(args[0]);
-  if (items == NULL) return NULL;
-  PyObject *result =
-      describe_items(&PyTuple_GET_ITEM(items, 0), PyTuple_GET_SIZE(items), NULL, want);
-  Py_DECREF(items);
-  return result;
-}
-
-PyObject *mmcp_readable(PyObject *module, PyObject *const *args, Py_ssize_t count) {
-  (void)module;
-  if (count != 2)
-    return PyErr_Format(PyExc_TypeError, "readable: expected 2 arguments, got %zd", count);
-  mmcp_view view;
-  mmc_matrix matrix;
-  int got = mmcp_view_acquire(args[0], MMCP_READ, &view);
-  bool vector = got == 1 && view.ndim == 1;
-  bool column = !vector || args[1] == Py_True, row = !vector || !column;
-  bool readable = got == 1 && view.ndim > 0 && mmcp_view_matrix(&view, row, column, &matrix);
-  mmcp_view_release(&view);
-  return got < 0 ? NULL : PyBool_FromLong(readable);
-}
-
-/* What a plan for arrays depends on, of one of them. */
-typedef struct place {
-  int64_t shape[2], strides[2];
-  int32_t dtype, first; /* the first array that begins where this one does */
-} place;
-
-/* Returns 1; 0 where the array is not to be had so; -1 with an exception set. */
-static int find_place(PyObject *array, place *out, char **begins) {
-  mmcp_view view;
-  mmc_matrix matrix;
-  int got = mmcp_view_acquire(array, MMCP_READ, &view);
-  if (got == 1 && (!view.is_numpy || view.ndim < 1 || view.ndim > 2 || view.device != MMCP_HOST ||
-                   !mmcp_view_matrix(&view, view.ndim == 2, true, &matrix)))
-    got = 0;
-  for (int d = 0; d < 2 && got == 1; d++) {
-    out->shape[d] = d < view.ndim ? view.shape[d] : -1;
-    out->strides[d] = d < view.ndim ? mmcp_view_stride(&view, d) : 0;
-  }
-  if (got == 1) {
-    out->dtype = (int32_t)view.dtype;
-    *begins = view.data;
-  }
-  mmcp_view_release(&view);
-  return got;
-}
-
-PyObject *mmcp_places(PyObject *module, PyObject *const *args, Py_ssize_t count) {
-  enum { MOST = 32 };
-  place places[MOST];
-  char *begins[MOST];
-  (void)module;
-  if (count != 1 || !PyList_CheckExact(args[0]))
-    return PyErr_Format(PyExc_TypeError, "places: expected a list");
-  const Py_ssize_t n = PyList_GET_SIZE(args[0]);
-  if (n > MOST) Py_RETURN_NONE;
-  memset(places, 0, sizeof places);
-  for (Py_ssize_t i = 0; i < n; i++) {
-    int got = find_place(PyList_GET_ITEM(args[0], i), &places[i], &begins[i]);
-    if (got < 0) return NULL;
-    if (got == 0) Py_RETURN_NONE;
-    while (begins[places[i].first] != begins[i]) places[i].first++;
-  }
-  return PyBytes_FromStringAndSize((const char *)places, n * (Py_ssize_t)sizeof *places);
 }
