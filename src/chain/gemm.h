@@ -101,6 +101,12 @@ static inline double mmci_gemm_error_bound(const mmci_gemm *gemm) {
   return gemm->dtype == MMC_BF16 ? sum + 0x1p-8 * (1 + sum) : sum;
 }
 
+/* Says whether the matrix that a column, or else a row, is multiplied by is stored by lines each of
+ * which has a sum of its own, over its elements. */
+static inline bool mmci_gemm_sums_lines(const mmci_gemm *gemm) {
+  return gemm->n == 1 ? !gemm->a.trans : gemm->b.trans;
+}
+
 /* Says whether each element is to be one chain of fused multiply-adds. */
 static inline bool mmci_gemm_is_in_order(const mmci_gemm *gemm) {
   return mmci_precision_is_reproducible(gemm->precision) && gemm->sums == MMCI_SUMS_CHAIN;

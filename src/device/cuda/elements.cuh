@@ -18,6 +18,12 @@ struct mmci_complex {
   Real re, im;
 };
 
+/* A number that a generic lambda takes as a constant. */
+template <int N>
+struct mmci_times {
+  enum { COUNT = N };
+};
+
 /* A stored element that is aligned as a whole, complex ones too. */
 template <typename Stored>
 struct alignas(sizeof(Stored)) mmci_whole {

@@ -98,11 +98,6 @@ static bool is_vector(const mmci_gemm *gemm) {
   return gemm->m == 1 || gemm->n == 1;
 }
 
-/* Says whether a vector's matrix is stored by lines each of which is a sum. */
-static bool is_summed_along(const mmci_gemm *gemm) {
-  return gemm->n == 1 ? !gemm->a.trans : gemm->b.trans;
-}
-
 static bool is_long(const mmci_gemm *gemm) {
   return (double)gemm->m * (double)gemm->k * (double)gemm->n >= MMCI_MODEL_LONG;
 }
@@ -112,7 +107,7 @@ static const mmci_model_products *products_of(const mmci_model_dtype *d, const m
   const int64_t a_line = gemm->a.trans ? gemm->m : gemm->k,
                 b_line = gemm->b.trans ? gemm->k : gemm->n;
   if (is_vector(gemm) && gemm->batch > 1 && d->vectors_along.launch > 0)
-    return is_summed_along(gemm) ? &d->vectors_along : &d->vectors_across;
+    return mmci_gemm_sums_lines(gemm) ? &d->vectors_along : &d->vectors_across;
   if (is_vector(gemm))
     return d->long_vector.launch > 0 && is_long(gemm) ? &d->long_vector : &d->vector;
   if (d->many.launch > 0 && is_many(gemm)) return &d->many;

@@ -47,11 +47,6 @@ struct alignas(WORD > 1 ? WORD * sizeof(Stored) : alignof(Stored)) Several {
   Stored v[WORD];
 };
 
-template <int N>
-struct Times {
-  enum { COUNT = N };
-};
-
 template <typename Stored>
 __device__ __forceinline__ const Stored *matrix_of(const Step &step, int64_t chain) {
   return static_cast<const Stored *>(step.data) + chain * step.stride;
@@ -208,9 +203,9 @@ __device__ __forceinline__ void add_lines(const typename Element::Stored *at, un
     at += COUNT * apart;
   };
 #pragma unroll 1
-  while (line + (LINES - 1) * shares < end) add(Times<LINES>());
+  while (line + (LINES - 1) * shares < end) add(mmci_times<LINES>());
 #pragma unroll 1
-  while (line < end) add(Times<1>());
+  while (line < end) add(mmci_times<1>());
 }
 
 /* Every element of a line has its own sum: threads side by side take a line's words, and as many
@@ -317,9 +312,9 @@ __device__ __forceinline__ void sum_along(Team<Element> &team, const Step &step,
       };
       unsigned w = has_line ? lane : words;
 #pragma unroll 1
-      for (; w + (AHEAD - 1) * lanes < words; w += AHEAD * lanes) add(w, Times<AHEAD>());
+      for (; w + (AHEAD - 1) * lanes < words; w += AHEAD * lanes) add(w, mmci_times<AHEAD>());
 #pragma unroll 1
-      for (; w < words; w += lanes) add(w, Times<1>());
+      for (; w < words; w += lanes) add(w, mmci_times<1>());
       for (unsigned bit = lanes / 2; bit >= 1; bit /= 2)
         sum = mmci_add(sum, mmci_from_lane(sum, (int)bit));
       if (has_line && lane == 0) to[next] = Element::write(sum);

@@ -101,8 +101,7 @@ static bool has_whole_words(const mmci_gemm *gemm) {
 
 static const shape *shape_of(const thin *x, const mmci_gemm *gemm) {
   if (gemm->m != 1 && gemm->n != 1) return &x->matrix;
-  const bool is_along = gemm->n == 1 ? !gemm->a.trans : gemm->b.trans;
-  return is_along ? &x->along : &x->across;
+  return mmci_gemm_sums_lines(gemm) ? &x->along : &x->across;
 }
 
 bool mmci_thin_pays(const mmci_gemm *gemm) {
@@ -163,7 +162,7 @@ static bool is_wide_across(const mmci_gemm *gemm) {
   const int64_t sums = gemm->m * gemm->n;
   return (gemm->m == 1 || gemm->n == 1) &&
          (sums > FEW_SUMS || sums * (int64_t)mmci_cuda_element_bytes(gemm->dtype) > SECTOR_BYTES) &&
-         (gemm->n == 1 ? gemm->a.trans : !gemm->b.trans);
+         !mmci_gemm_sums_lines(gemm);
 }
 
 /* Says whether the threads of a warp read lines that are a multiple of 256 bytes apart, a few

@@ -101,7 +101,7 @@ static int32_t word_of(const mmci_vectors_cut *x, int bytes, const void *matrix,
 mmci_vectors_cut mmci_vectors_cut_of(const mmci_gemm *gemm, const void *a, const void *b) {
   const bool left = gemm->n == 1;
   const mmci_form *matrix = left ? &gemm->a : &gemm->b, *vector = left ? &gemm->b : &gemm->a;
-  const bool along = matrix->trans != left, only = gemm->m == 1 && gemm->n == 1;
+  const bool along = mmci_gemm_sums_lines(gemm), only = gemm->m == 1 && gemm->n == 1;
   mmci_vectors_cut x = {.outs = left ? gemm->m : gemm->n,
                         .terms = gemm->k,
                         .products = gemm->batch > 1 ? gemm->batch : 1,

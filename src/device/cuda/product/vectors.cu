@@ -68,11 +68,6 @@ struct alignas(WORD * sizeof(Stored)) Several {
   Stored v[WORD];
 };
 
-template <int N>
-struct Times {
-  enum { COUNT = N };
-};
-
 /* Calls add(so many, at, is_there) until a thread, number `first` of `threads`, has had every
  * so-manieth of the words, of which at(i) is one and is_there(i) says that it is not the last one
  * again: many together, and FEW where no more are left. All threads make the same calls: parted,
@@ -86,14 +81,14 @@ __device__ __forceinline__ void add_words(uint32_t first, uint32_t threads, uint
 #pragma unroll 1
   for (; left >= MANY * threads; left -= MANY * threads, next += MANY * threads)
     add(
-        Times<MANY>(), [=](int i) { return next + i * threads; }, [](int) { return true; });
+        mmci_times<MANY>(), [=](int i) { return next + i * threads; }, [](int) { return true; });
   if (left == 0) return;
   const auto at = [=](int i) { return min(next + i * threads, words - 1); };
   const auto is_there = [=](int i) { return next + i * threads < words; };
   if (MANY == FEW || left <= FEW * threads)
-    add(Times<FEW>(), at, is_there);
+    add(mmci_times<FEW>(), at, is_there);
   else
-    add(Times<MANY>(), at, is_there);
+    add(mmci_times<MANY>(), at, is_there);
 }
 
 /* Lanes have a sum: each takes every so-manieth word of a line. */
