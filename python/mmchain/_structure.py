@@ -17,6 +17,8 @@ from ._plan import Plan, dtype_name
 from ._shapes import whole
 
 _direct = "fdFD"
+# Options of an execution where ops of the plan are said of the matrices as they lie.
+as_stored = ("stored", None, "")
 
 
 def _is_torch(array: Any) -> bool:
@@ -668,7 +670,7 @@ def _run(plan: Plan, chain: _Chain, out: Any) -> Any:
 
 def _executed(plan: Plan, arrays: List[Any], out: Any) -> Any:
     try:
-        result = _mmchain.execute(plan, arrays, out, "stored", None, "", None, False)
+        result = _mmchain.execute(plan, arrays, out, *as_stored, None, False)
     except ValueError as error:
         if has_no_inverse(error):
             raise LinAlgError(str(error)) from None

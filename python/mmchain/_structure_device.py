@@ -15,8 +15,6 @@ from numpy.linalg import LinAlgError
 
 from . import _structure
 
-_options = ("", None, "")
-
 
 def _is_cupy(array: Any) -> bool:
     cupy = sys.modules.get("cupy")
@@ -54,7 +52,7 @@ class _Torch:
 
     def execute(self, plan: Any, arrays: List[Any], shape: Tuple[int, ...]) -> Any:
         chain = SimpleNamespace(result=shape)
-        return self._room._execute(plan, chain, arrays, None, _options)
+        return self._room._execute(plan, chain, arrays, None, _structure.as_stored)
 
 
 class _CuPy:
@@ -74,7 +72,7 @@ class _CuPy:
     def execute(self, plan: Any, arrays: List[Any], shape: Tuple[int, ...]) -> Any:
         with arrays[0].device:
             result = self._cupy.empty(shape, arrays[0].dtype)
-            done = self._room._execute(plan, arrays, result, _options)
+            done = self._room._execute(plan, arrays, result, _structure.as_stored)
         return result if done else NotImplemented
 
 
@@ -156,7 +154,7 @@ def multiply_known(items: Any, objective: str, device: Optional[str]) -> Any:
         return None
     room = import_module("._torch", __package__)
     views = [view.detach() if view.requires_grad else view for view in views]
-    return _solved(lambda: room._execute(known[0], SimpleNamespace(result=known[1]), views, None, _options))
+    return _solved(lambda: room._execute(known[0], SimpleNamespace(result=known[1]), views, None, _structure.as_stored))
 
 
 def _remember(items: Sequence[Any], chain: _Chain, plan: Any, objective: str, device: Optional[str]) -> None:
