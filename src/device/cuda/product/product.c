@@ -377,6 +377,11 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
   const mmci_cublas *cublas = queue->cublas;
   const mmci_arithmetic *as = kernel->way.arithmetic;
   const mmci_stored *left = &kernel->way.b, *right = &kernel->way.a;
+  if (kernel->way.swaps) {
+    const void *first = a;
+    a = b;
+    b = first;
+  }
   MMCI_CUDA_ON(queue->device);
   switch (kind_of_addresses(kernel, a, b, c)) {
     case MMCI_WAY_NOTHING:

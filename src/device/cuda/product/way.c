@@ -158,15 +158,42 @@ static bool are_rows(const mmci_gemm *gemm, mmci_gemm *out) {
   return true;
 }
 
+/* Returns a product by a column, whose operands lie as a row's may, as the row by the transposed
+ * matrix that it is. */
+static mmci_gemm as_row(const mmci_gemm *gemm) {
+  mmci_gemm row = *gemm;
+  row.m = 1;
+  row.n = gemm->m;
+  row.a = (mmci_form){.ld = gemm->k, .conj = gemm->b.conj, .stride = gemm->b.stride};
+  row.b = gemm->a;
+  row.b.trans = !gemm->a.trans;
+  row.ldc = gemm->m;
+  return row;
+}
+
+/* Says whether a native batch of numbers is better one product, of rows or of columns that lie as
+ * rows do. */
+static bool is_better_as_rows(const mmci_device *device, const mmci_gemm *gemm, mmci_gemm *out,
+                              bool *swaps) {
+  const mmci_form *b = &gemm->b;
+  if (!is_batch(gemm) || gemm->rule.semiring != MMC_PLUS_TIMES ||
+      mmci_dtype_is_integer(gemm->dtype) || gemm->sums != MMCI_SUMS_CHAIN ||
+      mmci_gemm_is_in_order(gemm) || !has_native_sums(gemm))
+    return false;
+  *swaps = gemm->n == 1 && gemm->a.stride == 0 && gemm->ldc == 1 && !b->gathered &&
+           (b->trans || b->ld == 1);
+  const mmci_gemm asked = *swaps ? as_row(gemm) : *gemm;
+  return are_rows(&asked, out) &&
+         mmci_cuda_product_seconds(device, out) < mmci_cuda_way_of_batch(device, gemm).seconds;
+}
+
 void mmci_cuda_choose_way(const mmci_device *device, const mmci_gemm *gemm, mmci_way *out) {
   mmci_gemm rows;
-  if (gemm->rule.semiring == MMC_PLUS_TIMES && !mmci_dtype_is_integer(gemm->dtype) &&
-      gemm->sums == MMCI_SUMS_CHAIN && !mmci_gemm_is_in_order(gemm) && has_native_sums(gemm) &&
-      are_rows(gemm, &rows) &&
-      mmci_cuda_product_seconds(device, &rows) < mmci_cuda_way_of_batch(device, gemm).seconds)
-    gemm = &rows;
+  bool swaps = false;
+  const bool as_rows = is_better_as_rows(device, gemm, &rows, &swaps);
+  if (as_rows) gemm = &rows;
   const mmci_form c = {.ld = gemm->ldc};
-  *out = (mmci_way){.gemm = *gemm};
+  *out = (mmci_way){.gemm = *gemm, .swaps = as_rows && swaps};
   if (gemm->rule.semiring != MMC_PLUS_TIMES) {
     out->kind = is_nothing(gemm) ? MMCI_WAY_NOTHING : MMCI_WAY_SEMIRING;
     return;

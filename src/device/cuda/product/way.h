@@ -55,6 +55,7 @@ enum {
 typedef struct mmci_way {
   mmci_way_kind kind;
   mmci_gemm gemm;                    /* the product, or the one whose rows those of a batch are */
+  bool swaps;                        /* whose left operand is then the right one of what is asked */
   const mmci_arithmetic *arithmetic; /* cuBLAS's; NULL of integers and over semirings */
   mmci_stored a, b, c;               /* as cuBLAS is told of the operands */
 } mmci_way;
