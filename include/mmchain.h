@@ -1132,7 +1132,7 @@ typedef struct mmc_csr {
 /* A factor: a sparse matrix or a dense one, the other is NULL. */
 typedef struct mmc_sparse_factor {
   const mmc_csr *csr;
-  const mmc_matrix *dense; /* on the host */
+  const mmc_matrix *dense; /* on the host, without a table of addresses */
   mmc_op op;
 } mmc_sparse_factor;
 
@@ -1501,8 +1501,8 @@ MMC_API mmc_status mmc_team_plan_piece(const mmc_team_plan *plan, int64_t operan
 /* METHOD. Collective. Multiplies. Each rank passes its pieces: factors[i] is the stored piece, so
  * that its op makes it the piece of mmc_team_plan_piece(); or the whole stored matrix, where
  * factors have no layouts. out is this rank's piece of the result, which is written, and must not
- * overlap a factor; its data may be NULL when it is empty. All are host memory. Returns: E_ARG,
- * E_NOMEM, E_DEVICE, E_UNSUPPORTED. */
+ * overlap a factor; its data may be NULL when it is empty. All are host memory, without tables of
+ * addresses. Returns: E_ARG, E_NOMEM, E_DEVICE, E_UNSUPPORTED. */
 MMC_API mmc_status mmc_team_execute(const mmc_team_plan *plan, const mmc_matrix *factors,
                                     const mmc_matrix *out);
 /* Looks at a whole result, and returns MMC_OK, or why it must not be kept. */
@@ -1564,12 +1564,13 @@ MMC_API const int64_t *mmc_file_shape(const mmc_file *file); /* ndim numbers, ow
  * each other, stride elements apart. */
 MMC_API mmc_matrix mmc_file_matrix(const mmc_file *file);
 
-/* Writes matrix, whatever its layout, as the only array of a file in the format of the name: to a
- * temporary file beside it, renamed when complete, so that path holds the old content or the new
- * and never a part. Both are on the disk on return, so that the same holds where the power fails.
- * An ndim of 2 writes a matrix, 1 drops the dimension that is 1, and 0 writes a 1 x 1 matrix as a
- * scalar. A member that is not said is called "result". Returns: E_ARG (also what the format cannot
- * hold, and a file with other members, which would be lost), E_UNSUPPORTED, E_IO, E_NOMEM. */
+/* Writes matrix, which is on the host, whatever its layout, as the only array of a file in the
+ * format of the name: to a temporary file beside it, renamed when complete, so that path holds the
+ * old content or the new and never a part. Both are on the disk on return, so that the same holds
+ * where the power fails. An ndim of 2 writes a matrix, 1 drops the dimension that is 1, and 0
+ * writes a 1 x 1 matrix as a scalar. A member that is not said is called "result". Returns: E_ARG
+ * (also what the format cannot hold, and a file with other members, which would be lost),
+ * E_UNSUPPORTED, E_IO, E_NOMEM. */
 MMC_API mmc_status mmc_file_write(mmc_context *context, const char *name, mmc_dtype dtype,
                                   const mmc_matrix *matrix, int ndim);
 /* Writes a matrix as .npy (version 1.0, C order) to a callback. Returns: E_ARG, E_IO (write

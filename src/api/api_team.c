@@ -660,6 +660,8 @@ static mmc_status check_matrix(const char *name, int64_t number, const mmc_matri
     return mmci_fail(error, MMC_E_ARG, "%s: expected data, got NULL", shown);
   if (matrix->location != MMC_HOST)
     return mmci_fail(error, MMC_E_ARG, "%s: expected host memory", shown);
+  if (matrix->addresses != NULL)
+    return mmci_fail(error, MMC_E_ARG, "%s: expected data, got a table of addresses", shown);
   return MMC_OK;
 }
 

@@ -27,8 +27,13 @@ static mmc_status check_matrix(mmc_dtype dtype, const mmc_matrix *matrix, int64_
   if (m.ld < line)
     return mmci_fail(error, MMC_E_ARG, "leading dimension %" PRId64 " below %" PRId64, m.ld, line);
   bool empty = line == 0 || lines == 0;
-  if (m.data == NULL && m.addresses == NULL && !empty && batch > 0)
-    return mmci_fail(error, MMC_E_ARG, "a matrix without data");
+  bool has_data = m.data != NULL || m.addresses != NULL;
+  for (int64_t i = 0; m.addresses != NULL && !empty && i < batch && has_data; i++)
+    has_data = m.addresses[i] != NULL;
+  if (!has_data && !empty && batch > 0) return mmci_fail(error, MMC_E_ARG, "a matrix without data");
+  if (m.location != MMC_HOST)
+    return mmci_fail(error, MMC_E_ARG, "location: expected MMC_HOST, got number %d",
+                     (int)m.location);
   size_t size;
   if (!empty && (__builtin_mul_overflow(m.ld, lines - 1, &size) ||
                  __builtin_add_overflow(size, line, &size) ||
@@ -59,8 +64,6 @@ mmc_status mmci_file_rows_of_matrix(mmc_dtype dtype, const mmc_matrix *matrix, i
   /* A vector has one dimension that is 1, so their product is the other. */
   out->shape[0] = ndim == 1 && m->rows == 1 ? m->cols : m->rows;
   out->shape[1] = m->cols;
-  out->matrix.stride = 0;
-  out->matrix.addresses = NULL;
   return MMC_OK;
 }
 

@@ -58,6 +58,8 @@ static mmc_status check_dense(mmc_dtype dtype, const mmc_matrix *matrix, const c
   if (matrix->location != MMC_HOST)
     return mmci_fail(error, MMC_E_UNSUPPORTED, "%s: expected location MMC_HOST in a sparse chain",
                      name);
+  if (matrix->addresses != NULL)
+    return mmci_fail(error, MMC_E_ARG, "%s: expected data, got a table of addresses", name);
   mmci_error found = {0};
   static const char part[] = "matrix";
   mmc_status status = mmci_matrix_check(&one, part, matrix, matrix->rows, matrix->cols, &found);

@@ -371,6 +371,9 @@ static void check_chain(uint64_t *state, mmc_context *context, mmc_team *public_
     /* Where one rank has no result before anything was executed, all are told. */
     const mmc_matrix *to = rank == count - 1 ? NULL : &out;
     expect(mmc_team_execute(plan, matrices, to) == MMC_E_ARG, "no result on the last rank");
+    mmc_matrix at_addresses = out;
+    at_addresses.addresses = &data;
+    expect(mmc_team_execute(plan, matrices, &at_addresses) == MMC_E_ARG, "a table of addresses");
     const long long before = bytes_sent != NULL ? bytes_sent() : 0;
     status = mmc_team_execute(plan, matrices, &out);
     /* What a second run does with the memory of the first. */

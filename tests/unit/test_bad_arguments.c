@@ -782,6 +782,10 @@ static void sparse(fixture *f) {
   csr.rows = INT64_MIN;
   IS_ARG(mmc_sparse_chain_create(c, MMC_F64, 1, &factor, NULL, &chain));
   csr.rows = 1;
+  void *addresses[] = {&f->matrix};
+  const mmc_matrix table = {.rows = 1, .cols = 1, .addresses = addresses};
+  const mmc_sparse_factor at_addresses = {.dense = &table};
+  IS_ARG(mmc_sparse_chain_create(c, MMC_F64, 1, &at_addresses, NULL, &chain));
   assert_int_equal(mmc_sparse_chain_create(c, MMC_F64, 1, &factor, NULL, &chain), MMC_OK);
   IS_ARG(mmc_sparse_chain_explain(NULL, MMC_TEXT, write_nowhere, NULL));
   IS_ARG(mmc_sparse_chain_explain(chain, MMC_TEXT, NULL, NULL));

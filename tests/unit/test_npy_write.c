@@ -251,6 +251,35 @@ static void test_bad_arguments(void **state) {
   write_ok(scratch("line.npy"), MMC_F64, &line, 2);
 }
 
+/* Matrices at addresses are read there, the only one of a file too, and have no data beside them;
+ * those that are not on the host are refused. */
+static void test_addresses(void **state) {
+  (void)state;
+  scratch_clear();
+  mmc_matrix x = make_matrix(MMC_F64, 5, 3, MMC_COL_MAJOR, 2), m = x;
+  void *at[] = {x.data, x.data};
+  m.data = NULL;
+  m.addresses = at;
+  write_ok(scratch("one.npy"), MMC_F64, &m, 2);
+  size_t size;
+  unsigned char *bytes = get_file(scratch("one.npy"), &size);
+  assert_int_equal(size, 128 + 15 * 8);
+  assert_true(is_c_order(bytes + 128, MMC_F64, 5, 3));
+  free(bytes);
+
+  const int64_t shape[] = {2, 5, 3};
+  at[1] = NULL;
+  mmci_error error = {.text = ""};
+  assert_int_equal(npy_write_stack(scratch("two.npy"), MMC_F64, &m, 2, 3, shape, &error),
+                   MMC_E_ARG);
+  assert_holds(error.text, "a matrix without data");
+  x.location = MMC_DEVICE;
+  assert_int_equal(npy_write(scratch("two.npy"), MMC_F64, &x, 2, &error), MMC_E_ARG);
+  assert_holds(error.text, "location: expected MMC_HOST, got number 1");
+  assert_int_equal(entries_in(scratch_directory), 1);
+  free(x.data);
+}
+
 /* ---- files --------------------------------------------------------------------------------- */
 
 /* What is open stays as it was when its path is written anew: a result may replace its factor. */
@@ -318,10 +347,11 @@ static void test_full_device(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_header_bytes),          cmocka_unit_test(test_round_trips),
-      cmocka_unit_test(test_stream_stops),          cmocka_unit_test(test_bad_arguments),
-      cmocka_unit_test(test_replaced_while_mapped), cmocka_unit_test(test_full_disk),
-      cmocka_unit_test(test_full_device),           cmocka_unit_test(test_nothing_left),
+      cmocka_unit_test(test_header_bytes), cmocka_unit_test(test_round_trips),
+      cmocka_unit_test(test_stream_stops), cmocka_unit_test(test_bad_arguments),
+      cmocka_unit_test(test_addresses),    cmocka_unit_test(test_replaced_while_mapped),
+      cmocka_unit_test(test_full_disk),    cmocka_unit_test(test_full_device),
+      cmocka_unit_test(test_nothing_left),
   };
   return cmocka_run_group_tests_name("npy write", tests, scratch_setup, scratch_teardown);
 }
