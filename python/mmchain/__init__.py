@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import glob
 import os
+from functools import partial
 from typing import Any, Literal, Optional, Sequence, Union, overload
 
 from . import _blas, _mmchain
@@ -137,7 +138,7 @@ def multi_dot(
     semiring: str = "plus-times",
     scaled: bool = False,
 ) -> Any: ...
-@_mmchain.entrance
+@partial(_mmchain.entrance, _multiply)
 def multi_dot(
     arrays: Sequence[Any],
     *,
@@ -166,7 +167,8 @@ def multi_dot(
 
     Factors may be what `lower`, `upper`, `diagonal`, `symmetric`, `hermitian`, `spd`, `banded`, `tridiagonal`,
     `orthogonal`, `permutation`, `low_rank` and `inv` return: then kernels are chosen that use it, inverses
-    are solved with, and `numpy.linalg.LinAlgError` names the factor that has none. Of NumPy's float32 and float64 arrays, one beside its own transposed view is seen to be so.
+    are solved with, and `numpy.linalg.LinAlgError` names the factor that has none. Of NumPy's float32, float64,
+    complex64 and complex128 arrays, one beside its own transposed view is seen to be so.
 
     Where factors are sparse, matrices of `scipy.sparse` or sparse tensors of PyTorch, the order goes by their
     nonzeros, and the result is sparse when all are (`sparse_plan` says more).

@@ -478,8 +478,12 @@ class _Chain:
         return [shapes[0][0], *(shape[1] for shape in shapes)]
 
     @property
+    def repeats(self) -> bool:
+        return len(set(self._same)) < len(self._same)
+
+    @property
     def text(self) -> str:
-        same = "=" + ",".join(map(str, self._same)) if len(set(self._same)) < len(self._same) else ""
+        same = "=" + ",".join(map(str, self._same)) if self.repeats else ""
         return f"{dtype_name(self.dtype)}:{'x'.join(map(str, self.dims))}:{','.join(self._words)}{same}"
 
 
@@ -535,7 +539,7 @@ def _are_twins(left: Any, right: Any) -> bool:
     """Whether one array is the transposed one of the other."""
     if type(left) is not np.ndarray or type(right) is not np.ndarray or not left.ndim == right.ndim == 2:
         return False
-    if left.dtype != right.dtype or left.dtype.char not in "fd":
+    if left.dtype != right.dtype or left.dtype.char not in _direct:
         return False
     return np.may_share_memory(left, right) and _key(left) == _key(right.T)
 
@@ -546,8 +550,15 @@ def _has_twins(arrays: Sequence[Any]) -> bool:
     return any(map(_are_twins, arrays, arrays[1:])) and all(np.ndim(array) == 2 for array in arrays)
 
 
-# Plans by what they depend on, of chains whose arrays are executed as they lie, or transposed.
-_known: Dict[Tuple[Any, ...], Plan] = {}
+class _Known(NamedTuple):
+    """The plan of a chain that was multiplied, and the dtype that its arrays are made of; None as they are."""
+
+    plan: Plan
+    dtype: Any
+
+
+# By what the plan depends on, of chains whose arrays are executed as they lie, or transposed, or of another dtype.
+_known: Dict[Tuple[Any, ...], _Known] = {}
 _KNOWN = 256
 
 
@@ -559,21 +570,35 @@ def forget_plans() -> None:
         device._known.clear()
 
 
-def _key_of_chain(arrays: Any, objective: str, device: Optional[str]) -> Optional[Tuple[Any, ...]]:
-    """What the plan depends on, where all are factors or NumPy's arrays that are read as they lie; and these."""
-    found: List[Any] = []
-    said: List[Any] = [objective, device]
-    for item in arrays:
-        if type(item) is Factor:
-            found.append(item.array)
+def _lay_out(items: Any, views: List[Any], said: List[Any]) -> bool:
+    """Appends the arrays as a plan executes them, and what is said of them; false where some are not NumPy's."""
+    for item in items:
+        kind = type(item)
+        if kind is Factor:
+            views.append(item.array if item.op == "N" else item.array.T)
             said += (item.words, item.op, item.inverse)
-        elif type(item) is np.ndarray:
-            found.append(item)
+        elif kind is np.ndarray:
+            views.append(item)
             said.append(None)
+        elif kind is LowRank or kind is Group:
+            inner = item.factors if kind is Group else (item.left, item.right)
+            said.append(kind)
+            if not _lay_out(inner, views, said):
+                return False
+            said.append(len(inner))
         else:
-            return None
-    places = _mmchain.places(found)
-    return None if places is None else (places, *said)
+            return False
+    return True
+
+
+def _views_and_key(
+    arrays: Any, objective: str, device: Optional[str]
+) -> Tuple[List[Any], Optional[Tuple[Any, ...]]]:
+    """The arrays as a plan executes them, and what it depends on, where they are NumPy's and read as they lie."""
+    views: List[Any] = []
+    said: List[Any] = [objective, device]
+    places = _mmchain.places(views) if _lay_out(arrays, views, said) else None
+    return views, None if places is None else (places, *said)
 
 
 def _first_is_on_device(arrays: Any) -> bool:
@@ -588,31 +613,26 @@ def _first_is_on_device(arrays: Any) -> bool:
 
 def multiply_known(arrays: Any, out: Any, objective: str, device: Optional[str]) -> Any:
     """The product where a chain of the same factors, of other numbers, was multiplied before; else None."""
-    key = _key_of_chain(arrays, objective, device)
+    views, key = _views_and_key(arrays, objective, device)
     if key is None:
         there = out is None and _first_is_on_device(arrays)
         return _of_device().multiply_known(arrays, objective, device) if there else None
-    plan = _known.get(key)
-    if plan is None:
+    known = _known.get(key)
+    if known is None:
         return None
-    views = []
-    for item in arrays:
-        if type(item) is Factor:
-            views.append(item.array if item.op == "N" else item.array.T)
-        else:
-            views.append(item)
-    return _executed(plan, views, out)
+    if known.dtype is not None:
+        views = [view.astype(known.dtype, copy=False) for view in views]
+    return _executed(known.plan, views, out)
 
 
 def _remember(arrays: Any, chain: _Chain, plan: Plan, objective: str, device: Optional[str]) -> None:
-    key = _key_of_chain(arrays, objective, device)
-    if key is None or len(arrays) == 1 or any(
-        (item.array if type(item) is Factor else item).dtype != chain.dtype for item in arrays
-    ):
+    views, key = _views_and_key(arrays, objective, device)
+    converts = any(view.dtype != chain.dtype for view in views)
+    if key is None or len(views) == 1 or (converts and chain.repeats):
         return
     if len(_known) >= _KNOWN:
         _known.clear()
-    _known[key] = plan
+    _known[key] = _Known(plan, chain.dtype if converts else None)
 
 
 def multiply(
@@ -624,6 +644,7 @@ def multiply(
         return None
     if not is_structured(arrays) and not (objective != "energy" and _has_twins(arrays)):
         return None
+    given = arrays
     arrays = splice(arrays)
     if _has_torch(arrays):
         if out is not None:
@@ -635,7 +656,7 @@ def multiply(
     chain = _Chain(arrays)
     plan = _plan(chain.text, objective, device, precision)
     if precision == "native":
-        _remember(arrays, chain, plan, objective, device)
+        _remember(given, chain, plan, objective, device)
     return finish(_run(plan, chain, out))
 
 

@@ -267,9 +267,10 @@ static PyMethodDef functions[] = {
     {"execute", (PyCFunction)(void (*)(void))mmcp_execute, METH_FASTCALL,
      "execute(plan, arrays, out, objective, device, precision, stream, bf16): the product, or "
      "NotImplemented when the arrays cannot be read where they lie."},
-    {"entrance", mmcp_entrance, METH_O,
-     "entrance(function): the function, with a shorter way to execute() where it is called with "
-     "nothing but arrays."},
+    {"entrance", (PyCFunction)(void (*)(void))mmcp_entrance, METH_FASTCALL,
+     "entrance(otherwise, function): the function, with a shorter way to execute(), and from there "
+     "to "
+     "otherwise(), where it is called with nothing but arrays, out and objective."},
     {"chain_of", (PyCFunction)(void (*)(void))mmcp_chain_of, METH_FASTCALL,
      "chain_of(arrays, bf16): the text of the chain that execute() makes of them, and the number "
      "of "

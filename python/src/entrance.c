@@ -7,7 +7,7 @@
 
 typedef struct entrance {
   PyObject_HEAD vectorcallfunc call;
-  PyObject *function;
+  PyObject *function, *otherwise;
   PyObject *attributes; /* the name, the text and so on of the function */
 } entrance;
 
@@ -31,21 +31,27 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t count, PyObj
     PyObject *result = mmcp_execute(NULL, given, sizeof given / sizeof given[0]);
     if (result != Py_NotImplemented) return result;
     Py_DECREF(result);
+    PyObject *rest[] = {Py_None, args[0], out, objective, Py_None, mmcp.native};
+    return PyObject_Vectorcall(((entrance *)self)->otherwise, rest, sizeof rest / sizeof rest[0],
+                               NULL);
   }
   return PyObject_Vectorcall(((entrance *)self)->function, args, count, names);
 }
 
-PyObject *mmcp_entrance(PyObject *module, PyObject *function) {
+PyObject *mmcp_entrance(PyObject *module, PyObject *const *args, Py_ssize_t count) {
   (void)module;
+  if (count != 2)
+    return PyErr_Format(PyExc_TypeError, "entrance: expected 2 arguments, got %zd", count);
   PyObject *functools = PyImport_ImportModule("functools");
   entrance *made = functools != NULL ? PyObject_GC_New(entrance, &mmcp_entrance_type) : NULL;
   PyObject *named = NULL;
   if (made != NULL) {
     made->call = call;
-    made->function = Py_NewRef(function);
+    made->otherwise = Py_NewRef(args[0]);
+    made->function = Py_NewRef(args[1]);
     made->attributes = NULL;
     PyObject_GC_Track(made);
-    named = PyObject_CallMethod(functools, "update_wrapper", "OO", made, function);
+    named = PyObject_CallMethod(functools, "update_wrapper", "OO", made, args[1]);
   }
   Py_XDECREF(made);
   Py_XDECREF(functools);
@@ -54,12 +60,14 @@ PyObject *mmcp_entrance(PyObject *module, PyObject *function) {
 
 static int traverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(((entrance *)self)->function);
+  Py_VISIT(((entrance *)self)->otherwise);
   Py_VISIT(((entrance *)self)->attributes);
   return 0;
 }
 
 static int clear(PyObject *self) {
   Py_CLEAR(((entrance *)self)->function);
+  Py_CLEAR(((entrance *)self)->otherwise);
   Py_CLEAR(((entrance *)self)->attributes);
   return 0;
 }

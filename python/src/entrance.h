@@ -7,8 +7,9 @@
 /* What entrance() returns. */
 extern PyTypeObject mmcp_entrance_type;
 
-/* entrance(function): is called and looked at as the function is. Called with one argument alone it
- * has execute() multiply by default options, and calls the function where that is not possible. */
-PyObject *mmcp_entrance(PyObject *module, PyObject *function);
+/* entrance(otherwise, function): is called and looked at as the function is. Called with nothing
+ * but arrays, out and objective it has execute() multiply by default options, and where that is not
+ * possible otherwise(None, arrays, out, objective, None, "native"). */
+PyObject *mmcp_entrance(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 #endif

@@ -329,6 +329,13 @@ def test_known_chains_are_told_apart():
                 ([mmchain.inv(t), y], np.linalg.solve(t, y)),
                 ([y, mmchain.inv(mmchain.spd(t @ t.T))], np.linalg.solve(t @ t.T, y)),
                 ([mmchain.inv(t), s.astype("d")], np.linalg.solve(t, s)),
+                ([mmchain.inv([s, t]), y], np.linalg.solve(s @ t, y)),
+                ([mmchain.inv([s]), t, y], np.linalg.solve(s, t @ y)),
+                ([mmchain.inv([s, s.T]), y], np.linalg.solve(s @ s.T, y)),
+                ([mmchain.low_rank(s, t), y], s @ t @ y),
+                ([mmchain.low_rank(s, t).T, y], t.T @ (s.T @ y)),
+                ([mmchain.inv(mmchain.low_rank(t, s)), y], np.linalg.solve(t @ s, y)),
+                ([mmchain.symmetric(np.eye(n, dtype=int)), s], s),
             ]:
                 for _ in range(2):
                     result = mmchain.multi_dot(factors)
@@ -343,6 +350,21 @@ def test_known_chains_are_told_apart():
     assert mmchain.multi_dot(factors, out=out) is out
     with pytest.raises(ValueError):
         mmchain.multi_dot(factors, out=np.empty((2, 3)))
+
+
+def test_known_chains_are_not_described_again(monkeypatch):
+    x, y, c = matrix(8, 3), matrix(8, 1), matrix(64, 64, "complex128")
+    chains = [
+        [mmchain.inv([x.T, x]), x.T, y],
+        [mmchain.low_rank(x, x.T.copy()), y],
+        [mmchain.permutation(np.arange(8)[::-1]), x],
+        [mmchain.symmetric(np.ones((3, 3), int)), x.T],
+        [c, c.T],
+    ]
+    wanted = [mmchain.multi_dot(chain) for chain in chains]
+    monkeypatch.setattr("mmchain._structure._Chain", None)
+    for chain, product in zip(chains, wanted):
+        np.testing.assert_array_equal(mmchain.multi_dot(chain), product)
 
 
 def test_nothing_is_said_of_sparse_matrices():
