@@ -131,6 +131,15 @@ def expect_dense(arrays: Any, what: str) -> None:
         raise TypeError(f"arrays: expected plain dense arrays with {what}, got {found}")
 
 
+def _are_numpy_integers(arrays: Any, rule: int) -> bool:
+    """Whether all are NumPy's arrays of the one dtype that their product by the rule has."""
+    if type(arrays) not in (list, tuple) or len(arrays) < 2 or {*map(type, arrays)} != {np.ndarray}:
+        return False
+    dtypes = {array.dtype for array in arrays}
+    dtype = dtypes.pop()
+    return not dtypes and dtype.isnative and dtype.kind in "iu" and (rule < 0 or dtype.itemsize == 8)
+
+
 def multiply_integers(
     arrays: Any,
     out: Any,
@@ -142,6 +151,11 @@ def multiply_integers(
 ) -> Any:
     """multi_dot of integers with `checked` or `mod`, whose bits are the same by any precision."""
     _shapes.check_options(objective, device, precision)
+    rule = _shapes.rule_of(checked, mod)
+    if out is None and _are_numpy_integers(arrays, rule):
+        result = _mmchain.execute(None, arrays, None, objective, device, "native", None, False, rule)
+        if result is not NotImplemented:
+            return result
     expect_dense(arrays, "checked or mod")
     arrays = factors_of(arrays)
     others = sorted({_room_of(array) for array in arrays} - {"._numpy", "._torch", "._cupy"})
@@ -150,7 +164,6 @@ def multiply_integers(
             "arrays: expected NumPy's, PyTorch's or CuPy's with checked or mod, "
             f"got those of {others[0][2:]}"
         )
-    rule = _shapes.rule_of(checked, mod)
     return room_of(arrays).multiply_integers(arrays, out, (objective, device, "native"), rule)
 
 

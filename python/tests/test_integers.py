@@ -197,6 +197,16 @@ def test_what_becomes_an_array(tmp_path):
         assert np.array_equal(greatest, (a[:, :, None] + a[None]).max(1))
 
 
+def test_arrays_of_the_dtype_of_their_product_are_not_looked_at(monkeypatch):
+    monkeypatch.setattr("mmchain._numpy.multiply_integers", None)
+    rng = np.random.default_rng(SEED)
+    for dtype, options in (("int64", {"mod": 97}), ("uint64", {"mod": 97}), ("int8", {"checked": True})):
+        a, b = (rng.integers(0, 5, (4, 4)).astype(dtype) for _ in range(2))
+        product = mmchain.multi_dot([a, b.T], **options)
+        assert product.dtype == dtype
+        np.testing.assert_array_equal(product, a @ b.T % 97)
+
+
 def test_the_last_that_fits():
     for dtype in ("int32", "int64", "uint64", "int8"):
         info = np.iinfo(dtype)
