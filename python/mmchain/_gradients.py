@@ -53,7 +53,7 @@ class Prepared:
 
 def _matrices(arrays: Sequence[np.ndarray], chain: _shapes.Chain, dtype: Any) -> List[np.ndarray]:
     """Factors as stacks of three dimensions, or matrices when there is one chain."""
-    stack, batch = chain.stack, int(np.prod(chain.stack, dtype=np.int64))
+    stack, batch = chain.stack, _shapes.prod(chain.stack)
     matrices = []
     for array in chain.matrices(arrays):
         array = array if array.dtype == dtype else array.astype(dtype)
@@ -65,6 +65,8 @@ def _matrices(arrays: Sequence[np.ndarray], chain: _shapes.Chain, dtype: Any) ->
 
 def _sum_to(gradient: np.ndarray, shape: Tuple[int, ...]) -> np.ndarray:
     """The sum over what was broadcast."""
+    if gradient.shape == shape:
+        return gradient
     extra = gradient.ndim - len(shape)
     axes = tuple(range(extra)) + tuple(
         d + extra for d, size in enumerate(shape) if size == 1 and gradient.shape[d + extra] != 1

@@ -238,7 +238,8 @@ def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
         if array is None:
             return None
         array = array.astype(dtype, copy=False)
-        return np.broadcast_to(array.view(np.uint16) if bf16 else array, shape)
+        array = array.view(np.uint16) if bf16 else array
+        return array if array.shape == shape else np.broadcast_to(array, shape)
 
     inputs = [convert(array, shape) for array, shape in zip(arrays, shapes.inputs)]
     result = np.empty(shapes.out, dtype) if out is None else out
