@@ -10,6 +10,7 @@
 #include "base/interrupt.h"
 #include "chain/copy.h"
 #include "run/matrices.h"
+#include "run/scale_lines.h"
 #include "run/stepwise.h"
 #include "run/structured_loops.h"
 #include "run/structured_place.h"
@@ -174,8 +175,6 @@ static mmc_status see_operand(const execution *e, const mmci_plan_step *step, bo
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-static void divide_line(mmc_dtype dtype, void *x, int64_t length, const void *d, int64_t step,
-                        bool conj);
 static bool is_zero(mmc_dtype dtype, const void *element);
 
 /* Forms the inverse of a diagonal matrix where it lies; returns the row that has none, or 0. */
@@ -185,12 +184,13 @@ static int64_t invert_diagonal(mmc_dtype dtype, const target *z) {
   for (int64_t i = 0; i < z->rows; i++) {
     const double one[2] = {1, 0};
     const float one_single[2] = {1, 0};
-    char element[16], *at = (char *)z->data + (size_t)(i * (z->ld + 1)) * size;
+    char *at = (char *)z->data + (size_t)(i * (z->ld + 1)) * size;
     if (is_zero(dtype, at)) return i + 1;
     const bool single = dtype == MMC_F32 || dtype == MMC_C64;
-    memcpy(element, at, size);
-    memcpy(at, single ? (const void *)one_single : (const void *)one, size);
-    divide_line(dtype, at, 1, element, 0, false);
+    double inverse[2];
+    mmci_scale_line_for(dtype, true)(inverse, single ? (const void *)one_single : one, at, 1, 0,
+                                     false);
+    memcpy(at, inverse, size);
   }
   return 0;
 }
@@ -274,80 +274,6 @@ static mmc_status write_zeros(const execution *e, const target *c, mmci_error *e
   return mmci_place_zeros(&e->run->place, c->data, lines, length, c->ld, error);
 }
 
-/* Multiplies a line by one number (step 0), or elements with a number each (1): x[i] *= d[i *
- * step]. */
-#define SCALE_REAL(name, type)                                                             \
-  static void name(type *restrict x, int64_t length, const type *restrict d, int64_t step, \
-                   bool conj) {                                                            \
-    (void)conj;                                                                            \
-    if (step != 0) {                                                                       \
-      for (int64_t i = 0; i < length; i++) x[i] *= d[i];                                   \
-      return;                                                                              \
-    }                                                                                      \
-    const type one = d[0];                                                                 \
-    for (int64_t i = 0; i < length; i++) x[i] *= one;                                      \
-  }
-#define SCALE_COMPLEX(name, type)                                                          \
-  static void name(type *restrict x, int64_t length, const type *restrict d, int64_t step, \
-                   bool conj) {                                                            \
-    const type sign = conj ? -1 : 1;                                                       \
-    for (int64_t i = 0; i < length; i++) {                                                 \
-      const type re = d[2 * i * step], im = sign * d[2 * i * step + 1];                    \
-      const type xr = x[2 * i], xi = x[2 * i + 1];                                         \
-      x[2 * i] = xr * re - xi * im;                                                        \
-      x[2 * i + 1] = xr * im + xi * re;                                                    \
-    }                                                                                      \
-  }
-SCALE_REAL(scale_f32, float)
-SCALE_REAL(scale_f64, double)
-SCALE_COMPLEX(scale_c64, float)
-SCALE_COMPLEX(scale_c128, double)
-
-static void scale_line(mmc_dtype dtype, void *x, int64_t length, const void *d, int64_t step,
-                       bool conj) {
-  if (dtype == MMC_F32) scale_f32(x, length, d, step, conj);
-  if (dtype == MMC_F64) scale_f64(x, length, d, step, conj);
-  if (dtype == MMC_C64) scale_c64(x, length, d, step, conj);
-  if (dtype == MMC_C128) scale_c128(x, length, d, step, conj);
-}
-
-/* Divides in the same manner; an element of d that is 0 is known not to be there. */
-#define DIVIDE_REAL(name, type)                                                       \
-  static void name(type *x, int64_t length, const type *d, int64_t step, bool conj) { \
-    for (int64_t i = 0; i < length; i++) x[i] /= d[i * step];                         \
-    (void)conj;                                                                       \
-  }
-/* (a + ib) / (c + id) by Smith's method (1962), whose intermediates do not overflow. */
-#define DIVIDE_COMPLEX(name, type, absolute)                                                   \
-  static void name(type *x, int64_t length, const type *d, int64_t step, bool conj) {          \
-    for (int64_t i = 0; i < length; i++) {                                                     \
-      const type re = d[2 * i * step], im = conj ? -d[2 * i * step + 1] : d[2 * i * step + 1]; \
-      const type xr = x[2 * i], xi = x[2 * i + 1];                                             \
-      if (absolute(re) >= absolute(im)) {                                                      \
-        const type ratio = im / re, whole = re + im * ratio;                                   \
-        x[2 * i] = (xr + xi * ratio) / whole;                                                  \
-        x[2 * i + 1] = (xi - xr * ratio) / whole;                                              \
-      } else {                                                                                 \
-        const type ratio = re / im, whole = re * ratio + im;                                   \
-        x[2 * i] = (xr * ratio + xi) / whole;                                                  \
-        x[2 * i + 1] = (xi * ratio - xr) / whole;                                              \
-      }                                                                                        \
-    }                                                                                          \
-  }
-#define ABSOLUTE(x) ((x) < 0 ? -(x) : (x))
-DIVIDE_REAL(divide_f32, float)
-DIVIDE_REAL(divide_f64, double)
-DIVIDE_COMPLEX(divide_c64, float, ABSOLUTE)
-DIVIDE_COMPLEX(divide_c128, double, ABSOLUTE)
-
-static void divide_line(mmc_dtype dtype, void *x, int64_t length, const void *d, int64_t step,
-                        bool conj) {
-  if (dtype == MMC_F32) divide_f32(x, length, d, step, conj);
-  if (dtype == MMC_F64) divide_f64(x, length, d, step, conj);
-  if (dtype == MMC_C64) divide_c64(x, length, d, step, conj);
-  if (dtype == MMC_C128) divide_c128(x, length, d, step, conj);
-}
-
 static bool is_zero(mmc_dtype dtype, const void *element) {
   const float *f = element;
   const double *d = element;
@@ -372,7 +298,8 @@ static void scale(const execution *e, const view *d, const view *x, bool right, 
                 lines = c->by_columns ? c->cols : c->rows,
                 length = c->by_columns ? c->rows : c->cols;
   const bool by_line = right == c->by_columns, /* a line has one number */
-      same_way = x->form.trans == c->by_columns;
+      same_way = x->form.trans == c->by_columns, reads = same_way && !x->form.conj;
+  mmci_scale_line *const scale_line = mmci_scale_line_for(dtype, divides);
   _Alignas(64) char packed[PACKED_BYTES];
   *pivot = 0;
   if (d->data == NULL) return; /* it has no elements */
@@ -393,13 +320,15 @@ static void scale(const execution *e, const view *d, const view *x, bool right, 
       const void *source = mmci_address(
           x->data, (same_way ? first * x->form.ld + from : from * x->form.ld + first) * size);
       void *to = mmci_address(c->data, (first * c->ld + from) * size);
-      mmci_copy(dtype, c->by_columns ? count : end - first, c->by_columns ? end - first : count,
-                source, &x->form, to, c->ld, c->by_columns);
-      for (int64_t l = first; l < end; l++)
-        (divides ? divide_line : scale_line)(
-            dtype, mmci_address(to, (l - first) * c->ld * size), count,
-            by_line ? mmci_address(d->data, l * step * size) : packed, by_line ? 0 : 1,
-            d->form.conj);
+      if (!reads)
+        mmci_copy(dtype, c->by_columns ? count : end - first, c->by_columns ? end - first : count,
+                  source, &x->form, to, c->ld, c->by_columns);
+      for (int64_t l = 0; l < end - first; l++) {
+        void *line = mmci_address(to, l * c->ld * size);
+        scale_line(line, reads ? mmci_address(source, l * x->form.ld * size) : line,
+                   by_line ? mmci_address(d->data, (first + l) * step * size) : packed, count,
+                   by_line ? 0 : 1, d->form.conj);
+      }
     }
   }
 }
