@@ -1266,7 +1266,7 @@ MMC_API mmc_status mmc_wisdom_forget(mmc_context *context, const mmc_wisdom_filt
 
 /* ---- tune --------------------------------------------------------------------------------- */
 
-/* One product: op(A) op(B) is m x k by k x n; all three are at least 1. */
+/* One product: op(A) op(B) is m x k by k x n; all three are from 1 to 2^62. */
 typedef struct mmc_tune_product {
   mmc_dtype dtype;
   int64_t m, k, n;

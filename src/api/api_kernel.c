@@ -7,9 +7,11 @@ static mmc_status check_product(const mmc_tune_product *p, mmci_error *error) {
   if (mmc_dtype_name(p->dtype) == NULL)
     return mmci_fail(error, MMC_E_ARG, "dtype: expected one of mmc_dtype, got number %d",
                      (int)p->dtype);
-  if (p->m < 1 || p->k < 1 || p->n < 1)
-    return mmci_fail(error, MMC_E_ARG, "product: expected sizes from 1, got %lldx%lldx%lld",
-                     (long long)p->m, (long long)p->k, (long long)p->n);
+  const int64_t sizes[] = {p->m, p->k, p->n};
+  for (int d = 0; d < 3; d++)
+    if (sizes[d] < 1 || sizes[d] > MMCI_MAX_DIM)
+      return mmci_fail(error, MMC_E_ARG, "product: expected %c from 1 to 2^62, got %lld", "mkn"[d],
+                       (long long)sizes[d]);
   if ((unsigned)p->op_a > MMC_OP_H || (unsigned)p->op_b > MMC_OP_H)
     return mmci_fail(error, MMC_E_ARG, "product: expected ops of mmc_op, got numbers %d and %d",
                      (int)p->op_a, (int)p->op_b);

@@ -204,7 +204,10 @@ static void kernels_of_a_device_are_described(void **state) {
          "out: expected an address, got NULL");
   product.k = 0;
   expect(context, mmc_kernel_describe(context, "ref", NULL, &product, 0, &info), MMC_E_ARG,
-         "product: expected sizes from 1, got 4x0x6");
+         "product: expected k from 1 to 2^62, got 0");
+  product.k = INT64_MAX;
+  expect(context, mmc_kernel_describe(context, "ref", NULL, &product, 0, &info), MMC_E_ARG,
+         "product: expected k from 1 to 2^62, got 9223372036854775807");
   mmc_context_destroy(context);
 }
 
