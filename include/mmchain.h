@@ -211,6 +211,9 @@ typedef struct mmc_matrix {
   int64_t stride;
   void *const *addresses;
 } mmc_matrix;
+/* A matrix of no rows and no columns. */
+#define MMC_MATRIX_INIT \
+  { NULL, 0, 0, 0, MMC_ROW_MAJOR, MMC_HOST, 0, NULL }
 
 /* Makes matrix, whose data is the first one, stand for a batch that is a stack of ndim axes, the
  * last of which runs fastest: a step along axis d moves strides[d] elements, 0 where the stack is
@@ -921,8 +924,11 @@ typedef struct mmc_scan_operands {
   int64_t *exponents; /* scaled: on the host; that of result t of scan b becomes number
                          b * length + t */
 } mmc_scan_operands;
-#define MMC_SCAN_OPERANDS_INIT \
-  { .size = sizeof(mmc_scan_operands) }
+#define MMC_SCAN_OPERANDS_INIT                                                          \
+  {                                                                                     \
+    sizeof(mmc_scan_operands), MMC_MATRIX_INIT, 0, MMC_MATRIX_INIT, MMC_MATRIX_INIT, 0, \
+        MMC_MATRIX_INIT, 0, NULL                                                        \
+  }
 
 /* METHOD. Computes all results, complete on return. Matrices are in any layout and ld, all of them
  * on the host or all on the device. NaN and Inf pass through as in IEEE arithmetic: those of a
