@@ -79,6 +79,8 @@ def _expect_no_conjugates(chain: str) -> None:
     """Raises a ValueError where a plan for factors of which it takes the conjugates, by an op H, is given arrays."""
     ops = chain.rpartition(":")[2].partition("=")[0]
     if chain[0] == "c" and re.search(r"\b[Hh]\b|^[NTHnth]*[Hh][NTHnth]*$", ops):
+        if "@" in chain:
+            raise ValueError(f"arrays: expected a plan without H for stacks, of a.conj(), got one of {chain:.200}")
         raise ValueError(f"arrays: expected mmchain.Factor(a).H where {chain:.200} has an H, got arrays alone")
 
 

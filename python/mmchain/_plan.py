@@ -179,7 +179,8 @@ def load_plan(path: Union[str, "os.PathLike[str]"]) -> Plan:
     It is planned again, for the same chain by the same objective, device and precision, and has the
     same steps, splits and kernels. Where it cannot, a RuntimeError says which step would be another
     now; a ValueError, what is wrong with the file or no longer here. What `execute` takes are the
-    factors themselves: a.T where the plan has an op T, and `mmchain.Factor(a).H` where it has an H.
+    factors themselves: a.T where the plan has an op T, and `mmchain.Factor(a).H` where it has an H,
+    which stacks cannot have.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

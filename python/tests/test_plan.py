@@ -557,6 +557,13 @@ def test_plans_with_ops_are_loaded(tmp_path, ops, dtype):
     np.testing.assert_allclose(loaded.execute(items), factors[0] @ factors[1])
 
 
+def test_plans_that_conjugate_stacks_say_what_is_taken(tmp_path):
+    plan = mmchain._plan.Plan("c128:4x4x4@3:hN", "flops", None, "native", "auto", None, None, False, None)
+    plan.save(tmp_path / "plan.json")
+    with pytest.raises(ValueError, match=r"^arrays: expected a plan without H for stacks, of a.conj\(\), got one of c1"):
+        mmchain.load_plan(tmp_path / "plan.json").execute([np.ones((4, 4), "c16"), np.ones((3, 4, 4), "c16")])
+
+
 def test_what_no_longer_fits(tmp_path):
     path = tmp_path / "plan.json"
     mmchain.plan("f64:30x35x15x5x10", objective="flops", device="ref").save(path)
