@@ -53,6 +53,13 @@ links=$(grep -roE --include='*.md' '\]\([^)#: ]+' "$docs" | sed 's/](//')
 while IFS=: read -r page link; do
   [ -e "$(dirname "$page")/$link" ] || fail "$page: $link is not installed"
 done <<<"$links"
+# Pages have names of their own, so that page#anchor says a heading.
+grep -roE --include='*.md' '^#+ .*' "$docs" | sed -E 's|.*/([^/:]*\.md):#+ |\1#|; s/.*/\L&/' |
+  sed -E 's/ /-/g; :again; s/(#.*)[^[:alnum:]_-]/\1/; t again' | sort -u >"$work/headings"
+grep -roE --include='*.md' '\]\([^)#: ]*#[^) ]+' "$docs" |
+  sed -E 's|.*/([^/:]*\.md):\]\(#|\1#|; s|.*/([^/:]*\.md):\]\(||; s|.*/||; s/.*/\L&/' | sort -u >"$work/anchors"
+dead=$(comm -13 "$work/headings" "$work/anchors")
+[ -z "$dead" ] || fail "no heading is called $dead"
 
 pc=$(find "$prefix" -name mmchain.pc)
 libdir=$(cd "$(dirname "$pc")/.." && pwd)
