@@ -39,7 +39,8 @@ static version version_of(const mmci_source *s, bool *is_little) {
 }
 
 static mmc_status refuse_version(const mmci_source *s, mmci_error *error) {
-  return refuse_file(s, "no MATLAB file of version 5 or 7.3, or a damaged one", error);
+  return refuse_file(
+      s, "no MATLAB file of version 5 or 7.3 (in Octave: save -v7), or a damaged one", error);
 }
 
 /* matio says nothing of why, that the file can be read was found out before; and libhdf5, by which

@@ -462,7 +462,7 @@ def test_matlab():
     refused("text.mat:x", "text.mat")
     # Version 4 begins with sizes and the length of a name, which matio takes 2 GB for here.
     open("old.mat", "wb").write(struct.pack("<5i", 0, 1, 1, 0, 0x7FFD7A7A) + b"w" * 128)
-    refused("old.mat:w", "version 5 or 7.3")
+    refused("old.mat:w", "version 5 or 7.3 (in Octave: save -v7)")
     refused("none.mat:x", "No such file")
 
 
