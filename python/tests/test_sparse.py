@@ -261,3 +261,27 @@ def test_integers_of_tensors_are_refused():
     s = torch.eye(3, dtype=torch.int64).to_sparse_csr()
     with pytest.raises(TypeError, match="floating-point"):
         mmchain.multi_dot([s, s])
+
+
+@pytest.mark.parametrize("dtype", "fdFD")
+def test_every_number_of_columns(dtype):
+    rng = np.random.default_rng(1)
+    for kind in ("csr", "csc"):
+        a = draw(rng, 20, 30, dtype, 0.2, kind)
+        for columns in range(1, 19):
+            x = rng.random((30, columns)).astype(dtype)
+            np.testing.assert_allclose(mmchain.multi_dot([a, x]), plain(a) @ x, rtol=1e-4)
+
+
+@pytest.mark.parametrize("index", ["int32", "int64"])
+def test_damaged_matrices_are_refused(index):
+    for indptr, indices, name in [
+        ([0, 2, 1, 3], [0, 1, 2], "indptr"),
+        ([1, 1, 2, 3], [0, 1, 2], "indptr"),
+        ([0, 1, 2, 3], [0, -1, 2], "indices"),
+        ([0, 1, 2, 3], [0, 3, 2], "indices"),
+    ]:
+        a = sp.csr_matrix(np.eye(3))
+        a.indptr, a.indices = np.array(indptr, index), np.array(indices, index)
+        with pytest.raises(ValueError, match=f"expected {name}"):
+            mmchain.multi_dot([a, np.ones((3, 2))])

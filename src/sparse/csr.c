@@ -36,19 +36,24 @@ static int64_t number_at(const void *numbers, int bytes, int64_t i) {
   return bytes == 4 ? ((const int32_t *)numbers)[i] : ((const int64_t *)numbers)[i];
 }
 
-/* Says whether all columns are at least 0 and below cols, in one passage without branches. */
-static bool are_columns(const mmc_csr *x, int64_t count) {
-  if (x->index_bytes == 4) {
-    const uint32_t *at = x->indices;
-    uint32_t most = 0;
-    for (int64_t e = 0; e < count; e++) most = at[e] > most ? at[e] : most;
-    return count == 0 || (int64_t)most < x->cols;
+/* Defines what says in one passage without branches whether all columns are at least 0 and below
+ * cols, and whether indptr begins with 0 and never falls: the highest bit of something is set where
+ * that is not so. */
+#define CHECKS(bits)                                                                \
+  static bool are_columns_##bits(const mmc_csr *x, int64_t count) {                 \
+    const uint##bits##_t *at = x->indices, most = (uint##bits##_t)(x->cols - 1);    \
+    uint##bits##_t signs = 0;                                                       \
+    for (int64_t e = 0; e < count; e++) signs |= at[e] | (most - at[e]);            \
+    return signs >> (bits - 1) == 0;                                                \
+  }                                                                                 \
+  static bool is_rising_##bits(const mmc_csr *x) {                                  \
+    const uint##bits##_t *at = x->indptr;                                           \
+    uint##bits##_t signs = at[0];                                                   \
+    for (int64_t r = 0; r < x->rows; r++) signs |= at[r + 1] | (at[r + 1] - at[r]); \
+    return at[0] == 0 && signs >> (bits - 1) == 0;                                  \
   }
-  const uint64_t *at = x->indices;
-  uint64_t most = 0;
-  for (int64_t e = 0; e < count; e++) most = at[e] > most ? at[e] : most;
-  return count == 0 || most < (uint64_t)x->cols;
-}
+CHECKS(32)
+CHECKS(64)
 
 static mmc_status check_numbers(const mmc_csr *x, const char *name, mmci_error *error) {
   if (x->rows < 0 || x->cols < 0)
@@ -62,7 +67,9 @@ static mmc_status check_numbers(const mmc_csr *x, const char *name, mmci_error *
                      x->index_bytes);
   if (x->indptr == NULL)
     return mmci_fail(error, MMC_E_ARG, "%s: expected an address of indptr, got NULL", name);
-  for (int64_t r = 0; r <= x->rows; r++) {
+  const bool is_short = x->index_bytes == 4;
+  const bool rises = is_short ? is_rising_32(x) : is_rising_64(x);
+  for (int64_t r = 0; !rises && r <= x->rows; r++) {
     const int64_t at = number_at(x->indptr, x->index_bytes, r),
                   before = r > 0 ? number_at(x->indptr, x->index_bytes, r - 1) : 0;
     if (at < before || (r == 0 && at != 0))
@@ -75,7 +82,7 @@ static mmc_status check_numbers(const mmc_csr *x, const char *name, mmci_error *
   if (count > 0 && (x->indices == NULL || x->values == NULL))
     return mmci_fail(error, MMC_E_ARG, "%s: expected addresses of indices and values, got NULL",
                      name);
-  const bool sound = are_columns(x, count);
+  const bool sound = is_short ? are_columns_32(x, count) : are_columns_64(x, count);
   for (int64_t e = 0; !sound && e < count; e++) {
     const int64_t col = number_at(x->indices, x->index_bytes, e);
     if (col < 0 || col >= x->cols)
@@ -139,6 +146,20 @@ static void add_element(mmc_dtype dtype, void *to, const void *element) {
   }
 }
 
+/* Puts the elements of A, of a size that the compiler knows, where they lie in its transposed
+ * matrix, of which indptr says where rows begin, and then where they end. */
+#define PLACE static inline __attribute__((always_inline))
+PLACE void place_elements(const mmci_csr *a, size_t size, mmci_csr *t) {
+  const char *values = a->values;
+  char *placed = t->values;
+  for (int64_t r = 0; r < a->rows; r++)
+    for (int64_t e = a->indptr[r]; e < a->indptr[r + 1]; e++) {
+      const int64_t at = t->indptr[a->indices[e]]++;
+      t->indices[at] = (int32_t)r;
+      memcpy(placed + (size_t)at * size, values + (size_t)e * size, size);
+    }
+}
+
 mmc_status mmci_csr_transpose(const mmci_csr *a, bool conjugate, mmci_csr *out, mmci_error *error) {
   const size_t size = mmc_dtype_size(a->dtype);
   mmci_csr t = {0};
@@ -147,14 +168,11 @@ mmc_status mmci_csr_transpose(const mmci_csr *a, bool conjugate, mmci_csr *out, 
   const int64_t count = mmci_csr_nonzeros(a);
   for (int64_t e = 0; e < count; e++) t.indptr[a->indices[e] + 1]++;
   for (int64_t c = 0; c < a->cols; c++) t.indptr[c + 1] += t.indptr[c];
-  for (int64_t r = 0; r < a->rows; r++)
-    for (int64_t e = a->indptr[r]; e < a->indptr[r + 1]; e++) {
-      const int64_t at = t.indptr[a->indices[e]]++;
-      char *value = (char *)t.values + (size_t)at * size;
-      t.indices[at] = (int32_t)r;
-      memcpy(value, (const char *)a->values + (size_t)e * size, size);
-      if (conjugate) conjugate_element(a->dtype, value);
-    }
+  if (size == 4) place_elements(a, 4, &t);
+  if (size == 8) place_elements(a, 8, &t);
+  if (size == 16) place_elements(a, 16, &t);
+  for (int64_t e = 0; conjugate && e < count; e++)
+    conjugate_element(a->dtype, (char *)t.values + (size_t)e * size);
   for (int64_t c = a->cols; c > 0; c--) t.indptr[c] = t.indptr[c - 1];
   t.indptr[0] = 0;
   *out = t;

@@ -99,17 +99,50 @@ static void NAME(sparse_vector_rows)(const dense_product *p, int64_t first, int6
   }
 }
 
-/* Adds up EIGHT columns of a row of a sparse A by a dense B in registers. */
-static void NAME(sparse_eight)(const dense_product *p, int64_t r, int64_t c0) {
+/* Adds up at most EIGHT columns of a row of a sparse A by a dense B in registers, as many as the
+ * compiler knows. */
+static inline __attribute__((always_inline)) void NAME(sparse_few)(const dense_product *p,
+                                                                   int64_t r, int64_t c0,
+                                                                   int count) {
   const ELEMENT *values = p->a->values, *b = (const ELEMENT *)p->right + c0;
   ELEMENT sum[EIGHT];
   memset(sum, 0, sizeof sum);
   for (int64_t e = p->a->indptr[r]; e < p->a->indptr[r + 1]; e++) {
     const ELEMENT x = values[e];
     const ELEMENT *restrict line = b + (int64_t)p->a->indices[e] * p->ldb;
-    for (int c = 0; c < EIGHT; c++) ADD(sum[c], x, line[c]);
+    for (int c = 0; c < count; c++) ADD(sum[c], x, line[c]);
   }
-  memcpy((ELEMENT *)p->c + r * p->ldc + c0, sum, sizeof sum);
+  ELEMENT *row = (ELEMENT *)p->c + r * p->ldc + c0;
+  for (int c = 0; c < count; c++) row[c] = sum[c];
+}
+
+static void NAME(sparse_columns)(const dense_product *p, int64_t r, int64_t c0, int64_t count) {
+  switch (count) {
+    case 1:
+      NAME(sparse_few)(p, r, c0, 1);
+      break;
+    case 2:
+      NAME(sparse_few)(p, r, c0, 2);
+      break;
+    case 3:
+      NAME(sparse_few)(p, r, c0, 3);
+      break;
+    case 4:
+      NAME(sparse_few)(p, r, c0, 4);
+      break;
+    case 5:
+      NAME(sparse_few)(p, r, c0, 5);
+      break;
+    case 6:
+      NAME(sparse_few)(p, r, c0, 6);
+      break;
+    case 7:
+      NAME(sparse_few)(p, r, c0, 7);
+      break;
+    default:
+      NAME(sparse_few)(p, r, c0, EIGHT);
+      break;
+  }
 }
 
 /* C = A B of a sparse A and a dense B; the columns go in pieces that stay in cache. */
@@ -119,11 +152,15 @@ static void NAME(sparse_dense_rows)(const dense_product *p, int64_t first, int64
     NAME(sparse_vector_rows)(p, first, last);
     return;
   }
+  if (p->n <= MOST_BY_EIGHT) {
+    for (int64_t r = first; r < last; r++)
+      for (int64_t c0 = 0; c0 < p->n; c0 += EIGHT)
+        NAME(sparse_columns)(p, r, c0, p->n - c0 < EIGHT ? p->n - c0 : EIGHT);
+    return;
+  }
   for (int64_t r = first; r < last; r++) {
     const int64_t begin = p->a->indptr[r], end = p->a->indptr[r + 1];
-    const int64_t eights = p->n <= MOST_BY_EIGHT ? p->n / EIGHT * EIGHT : 0;
-    for (int64_t c0 = 0; c0 < eights; c0 += EIGHT) NAME(sparse_eight)(p, r, c0);
-    for (int64_t c0 = eights; c0 < p->n; c0 += DENSE_PIECE) {
+    for (int64_t c0 = 0; c0 < p->n; c0 += DENSE_PIECE) {
       const int64_t n = p->n - c0 < DENSE_PIECE ? p->n - c0 : DENSE_PIECE;
       ELEMENT *restrict row = (ELEMENT *)p->c + r * p->ldc + c0;
       for (int64_t c = 0; c < n; c++) row[c] = (ELEMENT){0};
