@@ -84,16 +84,20 @@ def _expect_no_conjugates(chain: str) -> None:
         raise ValueError(f"arrays: expected mmchain.Factor(a).H where {chain:.200} has an H, got arrays alone")
 
 
-def _structure() -> Any:
-    """The room of factors with structure, which needs others that need this one."""
-    room = _opened.get("._structure")
+def _open(name: str) -> Any:
+    """A room, which may need others that need this one."""
+    room = _opened.get(name)
     if room is None:
-        room = _opened["._structure"] = import_module("._structure", __package__)
+        room = _opened[name] = import_module(name, __package__)
     return room
 
 
+def _structure() -> Any:
+    return _open("._structure")
+
+
 def _sparse(arrays: Any, out: Any, objective: str, device: Optional[str], precision: str) -> Any:
-    room = import_module("._sparse", __package__)
+    room = _open("._sparse")
     if precision == "native" or not room.is_sparse(arrays):
         return room.multiply(arrays, out, objective, device)
     if precision[:1].isdigit():
@@ -128,7 +132,7 @@ def expect_dense(arrays: Any, what: str) -> None:
     if _are_plain((arrays,) if _is_plain(arrays) else arrays):
         return
     structure = _structure().is_structured(arrays)
-    if structure or import_module("._sparse", __package__).is_sparse(arrays):
+    if structure or _open("._sparse").is_sparse(arrays):
         found = "factors with structure" if structure else "sparse factors"
         raise TypeError(f"arrays: expected plain dense arrays with {what}, got {found}")
 
@@ -231,10 +235,7 @@ def room_of(arrays: List[Any]) -> Any:
     """The room of the library that all arrays are of."""
     names = {_room_of(array) for array in arrays}
     name = names.pop() if len(names) == 1 else _mixed(names)
-    room = _opened.get(name)
-    if room is None:
-        room = _opened[name] = import_module(name, __package__)
-    return room
+    return _open(name)
 
 
 def _mixed(rooms: Any) -> str:

@@ -6,7 +6,7 @@ import math
 import operator
 import re
 import sys
-from functools import reduce
+from functools import lru_cache, reduce
 from importlib import import_module
 from typing import Any, List, Optional, Sequence, Tuple
 
@@ -36,6 +36,7 @@ def _is_torch_sparse(item: Any) -> bool:
     return str(item.layout) in ("torch.sparse_csr", "torch.sparse_csc", "torch.sparse_coo")
 
 
+@lru_cache(maxsize=None)
 def _of_torch() -> Any:
     return import_module("._torch", __package__)
 
@@ -82,16 +83,15 @@ class _Chain:
         self.torch = any(map(_is_torch, plain))
         self._words = [self._words_of(item) for item in items]
         self._check_kinds(plain)
-        arrays = [item if self._is_sparse(item) else self._dense(item) for item in plain]
+        sparse = [self._is_sparse(item) for item in plain]
+        arrays = [item if is_sparse else self._dense(item) for item, is_sparse in zip(plain, sparse)]
         self.given = arrays
-        self.dense = not all(self._is_sparse(item) for item in plain)
+        self.dense = not all(sparse)
         self.dtype = self._dtype(arrays)
-        self.stack = np.broadcast_shapes(*(a.shape[:-2] for a in arrays if isinstance(a, np.ndarray)))
-        self.newer = any(_is_scipy(item) and type(item).__name__.endswith("_array") for item in plain)
+        stacks = [a.shape[:-2] for a in arrays if type(a) is np.ndarray and a.ndim > 2]
+        self.stack = np.broadcast_shapes(*stacks) if stacks else ()
         self.row = self.column = True
-        self.device = next((item.device for item in plain if _is_torch(item)), None)
         self.factors: List[Tuple[Any, ...]] = []
-        self._kept: List[Any] = []
         self._shapes: List[Tuple[int, int]] = []
         for number, array in enumerate(arrays):
             self._add(number, array, len(arrays) - 1)
@@ -257,7 +257,8 @@ def _multiply_to_sparse(chain: _Chain, objective: str, device: Optional[str]) ->
             torch.from_numpy(indptr), torch.from_numpy(indices), torch.from_numpy(values), size=chain.shape
         )
     scipy = sys.modules["scipy.sparse"]
-    kind = scipy.csr_array if chain.newer else scipy.csr_matrix
+    newer = any(type(item).__name__.endswith("_array") for item in chain.given)
+    kind = scipy.csr_array if newer else scipy.csr_matrix
     result = kind((values, indices, indptr), shape=chain.shape, copy=False)
     result.has_sorted_indices = True
     return result

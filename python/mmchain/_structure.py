@@ -50,10 +50,12 @@ def _is_complex(array: Any) -> bool:
     return bool(array.is_complex()) if _is_torch(array) else array.dtype.kind == "c"
 
 
+@lru_cache(maxsize=None)
 def _of_torch() -> Any:
     return import_module("._structure_torch", __package__)
 
 
+@lru_cache(maxsize=None)
 def _of_device() -> Any:
     return import_module("._structure_device", __package__)
 

@@ -13,7 +13,7 @@ import torch
 
 from . import _structure
 from ._structure import Factor, Group
-from ._torch import expect_unseen, settled
+from ._torch import expect_unseen, is_differentiated, settled
 
 
 class _Leaf(NamedTuple):
@@ -170,6 +170,18 @@ def _product(items: List[Any]) -> torch.Tensor:
     return multiply(items, "flops", None)
 
 
+def _computed(nodes: List[Any], options: Any, *tensors: torch.Tensor) -> torch.Tensor:
+    """The product, without gradients."""
+    arrays = _arrays(nodes, tensors)
+    if tensors[0].is_cuda:
+        from . import _structure_device  # it needs CUDA no more than this does, and is seldom wanted
+
+        return torch.as_tensor(_structure_device.multiply(arrays, None, *options))
+    objective, device, precision = options
+    result = _structure.multiply_known(arrays, None, objective, device) if precision == "native" else None
+    return torch.as_tensor(_structure.multiply(arrays, None, *options) if result is None else result)
+
+
 class _Structured(torch.autograd.Function):
     """The product of a chain with structure."""
 
@@ -177,12 +189,7 @@ class _Structured(torch.autograd.Function):
     def forward(ctx: Any, nodes: List[Any], options: Any, *tensors: torch.Tensor) -> torch.Tensor:
         ctx.nodes = nodes
         ctx.save_for_backward(*tensors)
-        arrays = _arrays(nodes, tensors)
-        if tensors[0].is_cuda:
-            from . import _structure_device  # it needs CUDA no more than this does, and is seldom wanted
-
-            return torch.as_tensor(_structure_device.multiply(arrays, None, *options))
-        return torch.as_tensor(_structure.multiply(arrays, None, *options))
+        return _computed(nodes, options, *tensors)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
@@ -214,7 +221,8 @@ def multiply(
         row, tensors[0] = False, tensors[0].unsqueeze(0)
     if tensors[-1].dim() == 1:
         column, tensors[-1] = False, tensors[-1].unsqueeze(1)
-    result: torch.Tensor = _Structured.apply(nodes, (objective, device, precision), *tensors)
+    product = _Structured.apply if is_differentiated(tensors) else _computed
+    result: torch.Tensor = product(nodes, (objective, device, precision), *tensors)
     if not row:
         result = result.squeeze(0)
     return result if column else result.squeeze(-1)

@@ -145,10 +145,8 @@ static int read_dims(chain *c) {
   for (int i = 0; i < c->n; i++) {
     dl_tensor tensor;
     mmc_dtype dtype;
-    if (exchange->borrow(c->items[i], &tensor) != 0) {
-      PyErr_Clear(); /* it is sparse, or has no memory */
-      return 0;
-    }
+    const int borrowed = mmcp_borrow(c->items[i], exchange, &tensor);
+    if (borrowed != 1) return borrowed; /* it is sparse, or has no memory */
     if (i == 0) {
       device = tensor.device;
       c->is_on_gpu = device.type == DL_CUDA;

@@ -344,20 +344,29 @@ static bool is_known_not_strided(const kind *k, PyObject *object) {
   return other;
 }
 
-static int acquire_exchanged(const kind *k, PyObject *object, mmcp_want want, mmcp_view *out) {
-  const dl_exchange *exchange = k->exchange;
+static int borrow(const kind *k, PyObject *object, dl_tensor *out) {
   if (is_known_not_strided(k, object)) return 0;
-  if (exchange->borrow(object, &out->tensor) != 0) {
-    if (PyErr_ExceptionMatches(PyExc_MemoryError)) return -1;
-    /* A tensor without memory is no error: another way is found for it. */
-    PyErr_Clear();
-    learn_layout(k);
-    return 0;
-  }
+  if (k->exchange->borrow(object, out) == 0) return 1;
+  if (PyErr_ExceptionMatches(PyExc_MemoryError)) return -1;
+  /* A tensor without memory is no error: another way is found for it. */
+  PyErr_Clear();
+  learn_layout(k);
+  return 0;
+}
+
+int mmcp_borrow(PyObject *object, const dl_exchange *exchange, dl_tensor *out) {
+  kind k;
+  if (!kind_of(object, &k)) return -1;
+  return k.exchange == exchange ? borrow(&k, object, out) : 0;
+}
+
+static int acquire_exchanged(const kind *k, PyObject *object, mmcp_want want, mmcp_view *out) {
+  const int borrowed = borrow(k, object, &out->tensor);
+  if (borrowed != 1) return borrowed;
   if (lacks_memory(&out->tensor)) return 0;
   Py_INCREF(object);
   out->owner = object;
-  out->exchange = exchange;
+  out->exchange = k->exchange;
   int got = read_tensor(&out->tensor, out);
   if (got == 1 && want != MMCP_READ_MEMORY) got = is_readable(k, object, out->dtype, &out->is_conj);
   return got == 1 && out->is_conj && want != MMCP_READ_FACTOR ? 0 : got;

@@ -75,6 +75,10 @@ int mmcp_device_number(const char *name);
 /* Returns the exchange functions of an object's type; NULL when it has none. */
 const dl_exchange *mmcp_exchange_of(PyObject *object);
 
+/* Reads a tensor by the exchange functions of its type, for as long as it lives unchanged. Returns
+ * 1; 0 where these are others, or it has no memory, as a sparse one; -1 with an exception set. */
+int mmcp_borrow(PyObject *object, const dl_exchange *exchange, dl_tensor *out);
+
 /* Says whether a tensor wants a gradient; returns -1 with an exception set. */
 int mmcp_requires_grad(PyObject *object);
 /* Says whether a tensor is of this dtype and no more than its memory or, where is_conj, the

@@ -118,3 +118,12 @@ def test_dtypes_and_errors():
     with pytest.raises(TypeError, match="out"):
         mmchain.multi_dot([mmchain.lower(a), a], out=torch.empty(3, 3))
     assert mmchain.plan([mmchain.inv(mmchain.lower(a)), a], objective="flops").steps[0].kernel == "trsm"
+
+
+def test_known_chains_are_not_described_again(monkeypatch):
+    low, x = torch.eye(4) * 2, torch.ones(4, 2)
+    chains = [[mmchain.inv(mmchain.lower(low)), x], [mmchain.diagonal(torch.arange(4.0)), x]]
+    wanted = [mmchain.multi_dot(chain) for chain in chains]
+    monkeypatch.setattr("mmchain._structure._Chain", None)
+    for chain, product in zip(chains, wanted):
+        assert torch.equal(mmchain.multi_dot(chain), product)
