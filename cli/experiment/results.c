@@ -95,6 +95,7 @@ void cli_trial_tell(cli_trials *all, const cli_trial *t) {
   cli_line_number(x, "seconds", seconds);
   cli_line_number(x, "gflops", 1e-9 * flops / seconds);
   tell_samples(x, t);
+  tell_known(x, "executions", t->energy.measured ? 0 : s->executions);
   tell_known(x, "tile_rows", t->tile[0]);
   tell_known(x, "tile_cols", t->tile[1]);
   cli_line_number(x, "model_load_words", t->words);

@@ -204,8 +204,9 @@ static void read_plan(const cli_trials *x, cli_trial *t) {
 }
 
 /* Measures the seconds of one of `runs` executions. */
-static mmc_status time_runs(const cli_trials *x, mmc_run *run, int64_t n, int64_t runs,
-                            double *seconds) {
+static mmc_status time_runs(const cli_trials *x, cli_trial *t, mmc_run *run, int64_t n,
+                            int64_t runs, double *seconds) {
+  t->samples.executions += runs;
   double start = cli_now_s();
   mmc_status status = MMC_OK;
   for (int64_t r = 0; r < runs && status == MMC_OK; r++)
@@ -221,8 +222,8 @@ static int measure_run(cli_trials *x, cli_trial *t, mmc_run *run, int64_t n, dou
   const cli_laboratory *lab = x->lab;
   cli_trial_samples *s = &t->samples;
   double once_s, seconds;
-  mmc_status status = time_runs(x, run, n, 1, &once_s);
-  if (status == MMC_OK && s->count == 0) status = time_runs(x, run, n, 1, &once_s);
+  mmc_status status = time_runs(x, t, run, n, 1, &once_s);
+  if (status == MMC_OK && s->count == 0) status = time_runs(x, t, run, n, 1, &once_s);
   if (status != MMC_OK) return cannot(x, t, status);
   int result = cli_energy_measure(lab->call, &lab->energy, fmax(lab->window_s, least_window_s), run,
                                   x->matrices, &x->matrices[n], &t->energy);
@@ -230,7 +231,7 @@ static int measure_run(cli_trials *x, cli_trial *t, mmc_run *run, int64_t n, dou
   seconds = t->energy.seconds;
   if (!t->energy.measured) {
     double runs = ceil(lab->window_s / fmax(once_s, 1e-7));
-    status = time_runs(x, run, n, runs > 1 ? (int64_t)runs : 1, &seconds);
+    status = time_runs(x, t, run, n, runs > 1 ? (int64_t)runs : 1, &seconds);
     if (status != MMC_OK) return cannot(x, t, status);
   }
   bool metered = t->energy.measured;

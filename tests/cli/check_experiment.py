@@ -85,7 +85,9 @@ def check_trial(line, watts):
     product = fewest if line["order"] != "in-order" else in_order
     assert line["multiplications"] == product(dims_of(line)), line
     assert near(line["gflops"], 2e-9 * line["multiplications"] / line["seconds"]), line
+    assert (line["executions"] is None) == (watts is not None), line
     if watts is None:
+        assert line["executions"] >= 2 * REPEATS + 1, line
         assert line["joules"] is None and line["joules_reason"] and line["joules_samples"] == [], line
     else:
         samples = (line["seconds_samples"], line["joules_samples"], line["tick_error_samples"])
