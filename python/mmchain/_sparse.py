@@ -8,7 +8,7 @@ import re
 import sys
 from functools import lru_cache, reduce
 from importlib import import_module
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -92,6 +92,7 @@ class _Chain:
         self.stack = np.broadcast_shapes(*stacks) if stacks else ()
         self.row = self.column = True
         self.factors: List[Tuple[Any, ...]] = []
+        self._made: Dict[int, Any] = {}  # sparse factors by where their objects lie, which are held meanwhile
         self._shapes: List[Tuple[int, int]] = []
         for number, array in enumerate(arrays):
             self._add(number, array, len(arrays) - 1)
@@ -182,15 +183,22 @@ class _Chain:
         item = item if item.format in ("csr", "csc") else item.tocsr()
         return item.shape, item.format == "csc", item.indptr, item.indices, item.data
 
-    def _add(self, number: int, array: Any, last: int) -> None:
-        if not isinstance(array, np.ndarray):
+    def _sparse_factor(self, array: Any) -> Tuple[Tuple[int, int], Tuple[Any, ...]]:
+        """The shape, and the factor as the extension takes it, of one that stands there again as before."""
+        if id(array) not in self._made:
             (rows, columns), turned, indptr, indices, values = self._sparse_parts(array)
             if indptr.dtype != indices.dtype or indices.dtype.char not in "ilq":
                 indptr, indices = indptr.astype(np.int64), indices.astype(np.int64)
             index_bytes = indices.dtype.itemsize
             kept = (_readable(indptr), _readable(indices), _readable(values, self.dtype))
             stored = (columns, rows) if turned else (rows, columns)
-            self.factors.append((*stored, turned, index_bytes, *kept))
+            self._made[id(array)] = (rows, columns), (*stored, turned, index_bytes, *kept)
+        return self._made[id(array)]
+
+    def _add(self, number: int, array: Any, last: int) -> None:
+        if not isinstance(array, np.ndarray):
+            (rows, columns), factor = self._sparse_factor(array)
+            self.factors.append(factor)
         else:
             if array.ndim == 1:
                 if number not in (0, last):

@@ -273,6 +273,14 @@ def test_every_number_of_columns(dtype):
             np.testing.assert_allclose(mmchain.multi_dot([a, x]), plain(a) @ x, rtol=1e-4)
 
 
+def test_what_stands_there_again_is_converted_once(monkeypatch):
+    a = draw(np.random.default_rng(2), 20, 20, "d", 0.2, "coo")
+    wanted, conversions, to_csr = plain(a) @ plain(a) @ plain(a) @ np.ones(20), [], type(a).tocsr
+    monkeypatch.setattr(type(a), "tocsr", lambda self: conversions.append(self) or to_csr(self))
+    np.testing.assert_allclose(mmchain.multi_dot([a, a, a, np.ones(20)]), wanted)
+    assert len(conversions) == (a.format == "coo")
+
+
 @pytest.mark.parametrize("index", ["int32", "int64"])
 def test_damaged_matrices_are_refused(index):
     for indptr, indices, name in [
