@@ -15,7 +15,8 @@ typedef struct cli_trial_samples {
   double sampled_watts[CLI_REPEATS_MOST]; /* power as the meter samples it, not by its counter */
   double until_s[CLI_REPEATS_MOST];       /* when the window ended, in seconds since 1970 */
   int count;
-  int64_t executions; /* all that were made for the samples, but for those within a meter's windows */
+  int64_t
+      executions; /* all that were made for the samples, but for those within a meter's windows */
 } cli_trial_samples;
 
 typedef struct cli_trial {

@@ -118,6 +118,18 @@ static const mmci_model_products *products_of(const mmci_model_dtype *d, const m
                                                                              : &d->matrix;
 }
 
+/* Returns what a product of few tiles takes at least. */
+static double shared_tiles_us(const mmci_model_shared_tiles *x, const mmci_gemm *gemm,
+                              int64_t bytes) {
+  enum { FEW_ROWS = 16 };
+  const bool is_odd = gemm->b.trans && (gemm->k | gemm->n) * bytes % WORD_BYTES != 0;
+  if (x->most == 0 || gemm->batch > 1 || gemm->a.trans || (x->odd && !is_odd) ||
+      gemm->m <= FEW_ROWS || gemm->n == 1 || gemm->k == 1)
+    return 0;
+  const double tiles = tiles_of((double)gemm->m, x->rows) * tiles_of((double)gemm->n, x->cols);
+  return tiles <= x->most ? x->alone + x->shared / tiles : 0;
+}
+
 double mmci_cuda_model_product_us(const mmci_cuda_model *model, const mmci_gemm *gemm) {
   const mmci_model_dtype *d = &model->dtypes[gemm->dtype];
   const int64_t bytes = (int64_t)mmci_cuda_element_bytes(gemm->dtype);
@@ -135,10 +147,17 @@ double mmci_cuda_model_product_us(const mmci_cuda_model *model, const mmci_gemm 
    * is counted, and nine of ten up to 1.38 times. */
   enum { FEW_TERMS = 8 };
   static const double OF_FEW_TERMS = 1.25;
+  /* Products of one term have a kernel of their own where elements have 8 bytes and more, which
+   * read and wrote 2 to 3.5 TB/s of 310 on an H200. */
+  enum { WIDE_BYTES = 8 };
+  static const double ONE_TERM_US = 1.6, ONE_TERM_BYTES = 2.2e6;
   const bool is_slow =
       gemm->dtype == MMC_F32 && p == &d->whole_words && gemm->batch > 1 && gemm->k <= FEW_TERMS;
-  return (is_slow ? OF_FEW_TERMS : 1) *
-         (p->launch + p->term * k + sqrt(tiles * tiles + traffic * traffic));
+  double us = (is_slow ? OF_FEW_TERMS : 1) *
+              (p->launch + p->term * k + sqrt(tiles * tiles + traffic * traffic));
+  if (gemm->k == 1 && bytes >= WIDE_BYTES)
+    us = fmin(us, ONE_TERM_US + (m + n + m * n) * (double)bytes * batch / ONE_TERM_BYTES);
+  return fmax(us, shared_tiles_us(&d->shared_tiles, gemm, bytes));
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */

@@ -46,6 +46,17 @@ typedef struct mmci_model_squares {
   double bytes, launch, product, element, flops;
 } mmci_model_squares;
 
+/* Single products of a few tiles of rows x cols, of more than 16 rows as they lie, take alone +
+ * shared / tiles microseconds at least, where cuBLAS shares every tile among all multiprocessors,
+ * however few terms there are; with `odd`, those alone whose right operand is transposed and whose
+ * lines are no multiples of 16 bytes. Measured on them, and not by bench/fit_facts.py; most is 0
+ * where cuBLAS does not do so. */
+typedef struct mmci_model_shared_tiles {
+  int rows, cols, most; /* most: tiles */
+  bool odd;
+  double alone, shared;
+} mmci_model_shared_tiles;
+
 typedef struct mmci_model_dtype {
   double flops; /* the peak, of large products */
   /* Nine of ten modelled times of products, and of groups, are off by at most these shares; 0 means
@@ -60,6 +71,7 @@ typedef struct mmci_model_dtype {
    * has others in f32. A launch of 0 means as vector or as matrix. */
   mmci_model_products vector, long_vector, vectors_along, vectors_across, matrix, whole_words,
       pairs, many, few_rows;
+  mmci_model_shared_tiles shared_tiles;
   mmci_model_general general, packs, tensor; /* tensor: f16 and bf16 */
   mmci_model_general tiled;                  /* groups by tiles.cu, f32 */
   mmci_model_general rings;                  /* f32 */

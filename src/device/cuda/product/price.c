@@ -13,6 +13,7 @@
 #include "device/cuda/product/ordered_complex.h"
 #include "device/cuda/product/pieces.h"
 #include "device/cuda/product/thin.h"
+#include "device/cuda/product/vectors.h"
 #include "device/cuda/residues/residues.h"
 
 /* Says whether cuBLASLt computes a product in order, as far as its operands tell. */
@@ -97,9 +98,10 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
   if (way.kind == MMCI_WAY_PLAIN && (gemm->a.gathered || gemm->b.gathered) &&
       !mmci_dtype_is_integer(gemm->dtype))
     return addresses_seconds(gemm);
-  const bool is_small = way.kind == MMCI_WAY_GROUP || way.kind == MMCI_WAY_THIN ||
-                        way.kind == MMCI_WAY_OUTER || way.kind == MMCI_WAY_VECTORS;
+  const bool is_small =
+      way.kind == MMCI_WAY_GROUP || way.kind == MMCI_WAY_THIN || way.kind == MMCI_WAY_OUTER;
   plain = way.gemm;
+  if (way.kind == MMCI_WAY_VECTORS) return 1e-6 * mmci_vectors_us(&plain);
   if (is_small && plain.batch > 1) return mmci_cuda_way_of_batch(device, &plain).seconds;
   if (way.kind == MMCI_WAY_OUTER) return mmci_cuda_outer_seconds(device, &plain);
   if (way.kind == MMCI_WAY_THIN) return 1e-6 * mmci_thin_us(&plain);

@@ -77,6 +77,7 @@ int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm) {
   mmci_kernel kernel = {.device = device};
   MMCI_CUDA_ON_ANYHOW(device);
   mmci_cuda_choose_way(device, gemm, &kernel.way);
+  kernel.way.gemm = *gemm;
   if (is_batch(gemm) || mmci_gemm_is_whole(gemm) || kernel.way.kind < MMCI_WAY_CUBLAS ||
       kernel.way.arithmetic == NULL || mmci_cuda_find_cublas(device, NULL) != MMC_OK)
     return 0;

@@ -5,11 +5,13 @@
 
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/emulated/emulated.h"
+#include "device/cuda/model.h"
 #include "device/cuda/product/batch.h"
 #include "device/cuda/product/complex_by_real.h"
 #include "device/cuda/product/large_tile.h"
 #include "device/cuda/product/sliced_k.h"
 #include "device/cuda/product/thin.h"
+#include "device/cuda/product/vectors.h"
 #include "device/cuda/residues/residues.h"
 
 enum {
@@ -83,6 +85,45 @@ int mmci_large_tile_of_variant(int variant) {
   return variant >= MMCI_FIRST_LARGE_TILE && variant < MMCI_FIRST_SLICED_K
              ? variant - MMCI_FIRST_LARGE_TILE
              : -1;
+}
+
+/* Makes of a product by rows a batch of these by one matrix. */
+static bool as_rows_alone(const mmci_gemm *gemm, mmci_gemm *out) {
+  if (is_batch(gemm) || gemm->m < 2 || gemm->n < 2 || gemm->a.trans) return false;
+  *out = *gemm;
+  out->m = 1;
+  out->batch = gemm->m;
+  out->a.stride = gemm->a.ld;
+  out->b.stride = 0;
+  out->c_stride = gemm->ldc;
+  return mmci_vectors_supports(out);
+}
+
+/* By so much more than is predicted vectors.cu is taken to take beside cuBLAS: that of f32, and of
+ * sums across lines of 16 bits, is off by more. */
+static double doubt_of_rows(const mmci_gemm *gemm) {
+  const bool is_half = mmci_cuda_element_bytes(gemm->dtype) == 2;
+  return gemm->dtype == MMC_F32 || (is_half && !gemm->b.trans) ? 0.3 : 0.2;
+}
+
+/* Says whether a native product that thin.cu or cuBLAS would compute is faster by vectors.cu, row
+ * by row, and makes it that batch. Of 5950 on an H200 (cuBLAS 13.1), whose kernels for small
+ * matrices are uneven, two in five of cuBLAS's go there, 1.9 times as fast in the geomean and one
+ * in 25 slower by more than a twentieth, and nearly all of thin.cu's, 1.25 times as fast and one in
+ * 32 slower. cuBLAS cuts longer sums than these, which its model does not know. */
+static bool goes_by_rows(const mmci_device *device, const mmci_gemm *gemm, mmci_way_kind by,
+                         mmci_gemm *out) {
+  enum { TERMS_MOST = 1024 };
+  mmci_gemm rows;
+  if (gemm->variant != 0 || !has_native_sums(gemm) || !as_rows_alone(gemm, &rows)) return false;
+  const double us = mmci_vectors_us(&rows);
+  const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
+  const bool pays = by == MMCI_WAY_THIN
+                        ? us < mmci_thin_us(gemm)
+                        : gemm->k <= TERMS_MOST && us * (1 + doubt_of_rows(gemm)) <
+                                                       mmci_cuda_model_product_us(model, gemm);
+  if (pays) *out = rows;
+  return pays;
 }
 
 static mmci_way_kind kind_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
@@ -172,9 +213,10 @@ static mmci_gemm as_row(const mmci_gemm *gemm) {
 }
 
 /* Says whether a native batch of numbers is better one product, of rows or of columns that lie as
- * rows do. */
+ * rows do: single products of small matrices take more than is predicted, half of them. */
 static bool is_better_as_rows(const mmci_device *device, const mmci_gemm *gemm, mmci_gemm *out,
                               bool *swaps) {
+  static const double DOUBT = 0.2;
   const mmci_form *b = &gemm->b;
   if (!is_batch(gemm) || gemm->rule.semiring != MMC_PLUS_TIMES ||
       mmci_dtype_is_integer(gemm->dtype) || gemm->sums != MMCI_SUMS_CHAIN ||
@@ -183,8 +225,8 @@ static bool is_better_as_rows(const mmci_device *device, const mmci_gemm *gemm, 
   *swaps = gemm->n == 1 && gemm->a.stride == 0 && gemm->ldc == 1 && !b->gathered &&
            (b->trans || b->ld == 1);
   const mmci_gemm asked = *swaps ? as_row(gemm) : *gemm;
-  return are_rows(&asked, out) &&
-         mmci_cuda_product_seconds(device, out) < mmci_cuda_way_of_batch(device, gemm).seconds;
+  return are_rows(&asked, out) && mmci_cuda_product_seconds(device, out) * (1 + DOUBT) <
+                                      mmci_cuda_way_of_batch(device, gemm).seconds;
 }
 
 void mmci_cuda_choose_way(const mmci_device *device, const mmci_gemm *gemm, mmci_way *out) {
@@ -220,6 +262,9 @@ void mmci_cuda_choose_way(const mmci_device *device, const mmci_gemm *gemm, mmci
     out->kind = MMCI_WAY_PLAIN;
   else
     out->kind = kind_of_variant(device, gemm);
+  if ((out->kind == MMCI_WAY_THIN || out->kind == MMCI_WAY_CUBLAS) &&
+      goes_by_rows(device, gemm, out->kind, &out->gemm))
+    out->kind = MMCI_WAY_VECTORS;
 }
 
 /* Says whether there are kernels for the arithmetic. Logarithms depend on the order in which they

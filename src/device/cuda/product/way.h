@@ -9,8 +9,8 @@
  * residues.c, reproducible ones to ordered.cu and ordered_complex.cu, or where they are large to
  * whole tiles of large_tile.h, which add up in the same order, as kernels for groups do, those of
  * few elements, batches too, to thin.cu, those of 16 bits and few terms to outer.cu, and batches of
- * vectors to vectors.cu. Long reproducible products go to pieces.c. Products over semirings go to
- * semiring.cu. What cuBLAS cannot say goes to plain.cu. */
+ * vectors, and small products row by row, to vectors.cu. Long reproducible products go to pieces.c.
+ * Products over semirings go to semiring.cu. What cuBLAS cannot say goes to plain.cu. */
 #ifndef MMCI_CUDA_PRODUCT_WAY_H
 #define MMCI_CUDA_PRODUCT_WAY_H
 
@@ -54,7 +54,8 @@ enum {
 
 typedef struct mmci_way {
   mmci_way_kind kind;
-  mmci_gemm gemm;                    /* the product, or the one whose rows those of a batch are */
+  mmci_gemm gemm;                    /* the product, the one whose rows those of a batch are, or the
+                                        batch of its own rows */
   bool swaps;                        /* whose left operand is then the right one of what is asked */
   const mmci_arithmetic *arithmetic; /* cuBLAS's; NULL of integers and over semirings */
   mmci_stored a, b, c;               /* as cuBLAS is told of the operands */
