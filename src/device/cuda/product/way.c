@@ -108,20 +108,22 @@ static double doubt_of_rows(const mmci_gemm *gemm) {
 
 /* Says whether a native product that thin.cu or cuBLAS would compute is faster by vectors.cu, row
  * by row, and makes it that batch. Of 5950 on an H200 (cuBLAS 13.1), whose kernels for small
- * matrices are uneven, two in five of cuBLAS's go there, 1.9 times as fast in the geomean and one
- * in 25 slower by more than a twentieth, and nearly all of thin.cu's, 1.25 times as fast and one in
- * 32 slower. cuBLAS cuts longer sums than these, which its model does not know. */
+ * matrices are uneven, three in seven of cuBLAS's go there, twice as fast in the geomean and one in
+ * 40 slower by more than a twentieth, and nearly all of thin.cu's, 1.25 times as fast and one in 33
+ * slower. cuBLAS cuts longer sums than these, which its model does not know; none of more
+ * multiplications went there. */
 static bool goes_by_rows(const mmci_device *device, const mmci_gemm *gemm, mmci_way_kind by,
                          mmci_gemm *out) {
-  enum { TERMS_MOST = 1024 };
+  enum { TERMS_MOST = 1024, MULTIPLICATIONS_MOST = 1 << 28 };
   mmci_gemm rows;
-  if (gemm->variant != 0 || !has_native_sums(gemm) || !as_rows_alone(gemm, &rows)) return false;
+  if (gemm->variant != 0 || gemm->k > TERMS_MOST || mmci_gemm_mkn(gemm) > MULTIPLICATIONS_MOST ||
+      !has_native_sums(gemm) || !as_rows_alone(gemm, &rows))
+    return false;
   const double us = mmci_vectors_us(&rows);
   const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
   const bool pays = by == MMCI_WAY_THIN
                         ? us < mmci_thin_us(gemm)
-                        : gemm->k <= TERMS_MOST && us * (1 + doubt_of_rows(gemm)) <
-                                                       mmci_cuda_model_product_us(model, gemm);
+                        : us * (1 + doubt_of_rows(gemm)) < mmci_cuda_model_product_us(model, gemm);
   if (pays) *out = rows;
   return pays;
 }
