@@ -118,13 +118,13 @@ static const mmci_model_products *products_of(const mmci_model_dtype *d, const m
                                                                              : &d->matrix;
 }
 
-/* Returns what a product of few tiles takes at least; sums in order are not shared. */
+/* Returns what a product of few tiles takes at least. */
 static double shared_tiles_us(const mmci_model_shared_tiles *x, const mmci_gemm *gemm,
                               int64_t bytes) {
   enum { FEW_ROWS = 16 };
   const bool is_odd = gemm->b.trans && (gemm->k | gemm->n) * bytes % WORD_BYTES != 0;
-  if (x->most == 0 || gemm->batch > 1 || mmci_gemm_is_in_order(gemm) || gemm->a.trans ||
-      (x->odd && !is_odd) || gemm->m <= FEW_ROWS || gemm->n == 1 || gemm->k == 1)
+  if (x->most == 0 || gemm->batch > 1 || gemm->a.trans || (x->odd && !is_odd) ||
+      gemm->m <= FEW_ROWS || gemm->n == 1 || gemm->k == 1)
     return 0;
   const double tiles = tiles_of((double)gemm->m, x->rows) * tiles_of((double)gemm->n, x->cols);
   return tiles <= x->most ? x->alone + x->shared / tiles : 0;
@@ -155,6 +155,7 @@ double mmci_cuda_model_product_us(const mmci_cuda_model *model, const mmci_gemm 
       gemm->dtype == MMC_F32 && p == &d->whole_words && gemm->batch > 1 && gemm->k <= FEW_TERMS;
   double us = (is_slow ? OF_FEW_TERMS : 1) *
               (p->launch + p->term * k + sqrt(tiles * tiles + traffic * traffic));
+  if (mmci_gemm_is_in_order(gemm)) return us; /* by algorithms that do neither of the following */
   if (gemm->k == 1 && bytes >= WIDE_BYTES)
     us = fmin(us, ONE_TERM_US + (m + n + m * n) * (double)bytes * batch / ONE_TERM_BYTES);
   return fmax(us, shared_tiles_us(&d->shared_tiles, gemm, bytes));
