@@ -117,12 +117,28 @@ static void more_work_takes_longer(void **state) {
   assert_true(mmci_vectors_us(&deep) > 2 * mmci_vectors_us(&flat));
 }
 
+/* One matrix that all products read comes from memory once, and from the first cache where it is
+ * small. */
+static void one_matrix_takes_less(void **state) {
+  (void)state;
+  for (mmc_dtype d = MMC_F32; d <= MMC_BF16; d++) {
+    mmci_gemm small = product(d, 1, 32, 40, 20000), large = product(d, 1, 900, 1000, 300);
+    const double small_us = mmci_vectors_us(&small), large_us = mmci_vectors_us(&large);
+    small.b.stride = large.b.stride = 0;
+    assert_true(mmci_vectors_us(&small) < 0.96 * small_us);
+    assert_true(mmci_vectors_us(&large) < large_us);
+    large.batch *= 10;
+    assert_true(mmci_vectors_us(&large) > 4 * large_us);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(batches_of_vectors_are_supported),
       cmocka_unit_test(cuts_cover),
       cmocka_unit_test(words_are_aligned),
       cmocka_unit_test(more_work_takes_longer),
+      cmocka_unit_test(one_matrix_takes_less),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,8 +147,8 @@ double mmci_cuda_model_product_us(const mmci_cuda_model *model, const mmci_gemm 
    * is counted, and nine of ten up to 1.38 times. */
   enum { FEW_TERMS = 8 };
   static const double OF_FEW_TERMS = 1.25;
-  /* Products of one term have a kernel of their own where elements have 8 bytes and more, which
-   * read and wrote 2 to 3.5 TB/s of 310 on an H200. */
+  /* Products of one term have a kernel of their own where elements have 8 bytes and more: large
+   * ones of 310 on an H200 read and wrote 2 to 3.5 TB/s. */
   enum { WIDE_BYTES = 8 };
   static const double ONE_TERM_US = 1.6, ONE_TERM_BYTES = 2.2e6;
   const bool is_slow =
