@@ -374,8 +374,7 @@ def _flat(items: Sequence[Any]) -> Iterator[_Item]:
         if isinstance(item, Group):
             inner = list(_flat(item.factors))
             if len(inner) == 1:
-                only = inner[0].factor
-                yield _Item(Factor(only.array, only.words, only.op, not only.inverse), 0, 0)
+                yield _Item(inv(inner[0].factor), 0, 0)
                 continue
             inner[0] = inner[0]._replace(opens=inner[0].opens + 1)
             inner[-1] = inner[-1]._replace(closes=inner[-1].closes + 1)

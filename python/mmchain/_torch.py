@@ -34,6 +34,7 @@ _integers = {
 _dtypes = {name: dtype for dtype, name in [*_names.items(), *_integers.items()]}
 _exact = (torch.Tensor, torch.nn.Parameter)
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
+_without_transforms = getattr(torch._C, "_DisableFuncTorch", nullcontext)
 _is_any_autocast_enabled = getattr(torch._C, "_is_any_autocast_enabled", lambda: False)
 # The modes that are at work, those of PyTorch's own traces with a key; where it cannot say, one of these.
 _modes = getattr(_python_dispatch, "_get_current_dispatch_mode_stack", lambda: [SimpleNamespace(_mode_key=True)])
@@ -407,9 +408,11 @@ def _has_bf16() -> bool:
 
 def _learn_tensors() -> bool:
     """Has C ask exact tensors what they are by PyTorch's functions of C++, where those answer as PyTorch does."""
-    with _without_modes(), torch.inference_mode(False):
-        plain = torch.zeros(1, dtype=torch.complex64, device="cpu")
-        tensors = [plain, plain.clone().requires_grad_(), plain.conj().imag, plain.conj()]
+    with _without_modes(), _without_transforms(), torch.inference_mode(False):
+        plain, wanting = (
+            torch.zeros(1, dtype=torch.complex64, device="cpu", requires_grad=wants) for wants in (False, True)
+        )
+        tensors = [plain, wanting, plain.conj().imag, plain.conj()]
         return _mmchain.learn_tensors(_exact, *tensors, tuple(tensor._cdata for tensor in tensors))
 
 

@@ -205,6 +205,8 @@ def test_what_does_not_go_together():
         mmchain.multi_dot([mmchain.spd(matrix(3, 3)), matrix(4, 3)])
     with pytest.raises(LinAlgError):
         mmchain.inv(np.arange(3.0))
+    with pytest.raises(LinAlgError, match="1-dimensional"):
+        mmchain.multi_dot([mmchain.inv([np.arange(3.0)]), np.eye(3)])
     with pytest.raises(TypeError, match="float16"):
         mmchain.multi_dot([mmchain.lower(np.eye(3, dtype="float16")), np.eye(3, dtype="float16")])
     with pytest.raises(ValueError, match="empty"):

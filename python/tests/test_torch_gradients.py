@@ -112,6 +112,14 @@ def test_transforms(make):
     torch.testing.assert_close(gradient, theirs)
 
 
+def test_tensors_are_learnt_under_transforms():
+    known = _torch._learn_tensors()
+    for transform in (torch.func.grad, torch.func.vmap, torch.func.functionalize):
+        learnt = []
+        transform(lambda x: learnt.append(_torch._learn_tensors()) or x.sum())(torch.ones(2))
+        assert learnt == [known]
+
+
 def test_gradients_by_plain_products_are_torchs():
     rng = torch.Generator().manual_seed(8)
     for dtype in (torch.float32, torch.float64, torch.complex128):
