@@ -276,7 +276,7 @@ static void kernels_by_shape(const subject *on) {
       {{.dtype = MMC_F64, .m = 8, .k = 8, .n = 1}, "vectors"},
       {{.dtype = MMC_F64, .m = 8, .k = 1, .n = 8}, "vectors"},
       {{.dtype = MMC_F64, .m = 8, .k = 8, .n = 1, .precision = MMCI_REPRODUCIBLE},
-       "small in order"},
+       "lines in order"},
       {{.dtype = MMC_F64, .m = 96, .k = 96, .n = 1}, "gemv"},
       {{.dtype = MMC_F32, .m = 1, .k = 96, .n = 96}, "gemv"},
       {{.dtype = MMC_F64, .m = 1, .k = 10000, .n = 1}, "dot"},

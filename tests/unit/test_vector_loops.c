@@ -1,5 +1,6 @@
 /* test_vector_loops.c: batches of products by the loops of every instruction set, in all forms,
- * beside sums by the definition. What lies around C, and between its lines, stays. */
+ * beside sums by the definition, of reproducible ones to the bit. What lies around C, and between
+ * its lines, stays. */
 #include <complex.h>
 #include <math.h>
 #include <setjmp.h>
@@ -17,6 +18,7 @@
 #include "../how_many.h"
 #include "base/dtype.h"
 #include "device/blas/vector_loops.h"
+#include "device/ref/ref.h"
 
 enum { SIDE = 40, GAP = 3, MOST = 3, ROOM = MOST * (SIDE + GAP) * (SIDE + GAP), CASES = 20000 };
 
@@ -190,9 +192,70 @@ static void every_form(void **state) {
   free(room);
 }
 
+/* Numbers of any size, zeros of both signs, denormal and infinite ones and NaN. */
+static void fill_with_any(const mmci_gemm *x, void *data) {
+  static const double SPECIAL[] = {0, -0.0, INFINITY, -INFINITY, NAN, 1e-310, -1e-42, 1e38, -1e300};
+  const bool is_single = x->dtype == MMC_F32 || x->dtype == MMC_C64;
+  const int64_t odds = random_below(2) ? 60 : 100000;
+  for (int64_t i = 0; i < 2 * (int64_t)ROOM; i++) {
+    const double value = random_below(odds) == 0
+                             ? SPECIAL[random_below(sizeof SPECIAL / sizeof *SPECIAL)]
+                             : ((double)random_below(1 << 30) / (1 << 29) - 1) *
+                                   ldexp(1, (int)random_below(24) - 12);
+    if (is_single)
+      ((float *)data)[i] = (float)value;
+    else
+      ((double *)data)[i] = value;
+  }
+}
+
+/* Reproducible products have the bits of the reference by every set, turned ones too. */
+static void in_order(void **state) {
+  (void)state;
+#if defined(__x86_64__)
+  static const mmci_vectors_fn *const sets[] = {mmci_ordered_lines_avx2, mmci_ordered_lines_avx512};
+  const int count = __builtin_cpu_supports("avx512f") ? 2 : 1;
+  double *room = malloc((size_t)5 * 2 * ROOM * sizeof(double));
+  assert_non_null(room);
+  double *a = room, *b = a + 2 * ROOM, *before = b + 2 * ROOM, *c = before + 2 * ROOM,
+         *want = c + 2 * ROOM;
+  int taken = 0;
+  for (int t = 0; t < how_many(CASES / 8, CASES); t++) {
+    mmci_gemm x = random_gemm();
+    x.precision = random_below(2) ? MMCI_REPRODUCIBLE : MMCI_REPRODUCIBLE_FAITHFUL;
+    x.turned = random_below(2);
+    if (!mmci_vectors_pay(&x)) continue;
+    taken++;
+    if (taken % 20 == 1) {
+      fill_with_any(&x, a);
+      fill_with_any(&x, b);
+      fill_with_any(&x, before);
+    }
+    const bool is_double = x.dtype == MMC_F64 || x.dtype == MMC_C128;
+    const int64_t size = (int64_t)mmc_dtype_size(x.dtype);
+    mmci_vectors made =
+        mmci_vectors_make(&x, x.a.stride * size, x.b.stride * size, x.c_stride * size);
+    memcpy(want, before, 2 * ROOM * sizeof(double));
+    for (int64_t i = 0; i < x.batch; i++)
+      mmci_ref_gemm(&x, (char *)a + i * x.a.stride * size, (char *)b + i * x.b.stride * size,
+                    (char *)want + i * x.c_stride * size);
+    for (int set = 0; set < count; set++) {
+      made.multiply = sets[set][2 * mmci_dtype_is_complex(x.dtype) + is_double];
+      memcpy(c, before, 2 * ROOM * sizeof(double));
+      mmci_vectors_multiply(&made, x.batch, a, b, c);
+      if (memcmp(c, want, 2 * ROOM * sizeof(double)) == 0) continue;
+      fail_msg("seed %llu, case %d, set %d: dtype %s, %lldx%lldx%lld", (unsigned long long)seed, t,
+               set, mmc_dtype_name(x.dtype), (long long)x.m, (long long)x.k, (long long)x.n);
+    }
+  }
+  assert_true(taken > 500 || !__builtin_cpu_supports("avx2"));
+  free(room);
+#endif
+}
+
 int main(void) {
   seed = (uint64_t)time(NULL);
   state_of_random = seed;
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_form)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_form), cmocka_unit_test(in_order)};
   return cmocka_run_group_tests_name("vector_loops", tests, NULL, NULL);
 }

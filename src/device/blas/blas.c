@@ -503,7 +503,7 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
     case MMCI_METHOD_PANELS:
       return "panels";
     case MMCI_METHOD_WIDENED:
-      return "widened";
+      return mmci_blas_is_reproducible(gemm) ? "widened in order" : "widened";
     case MMCI_METHOD_SEMIRING:
       return mmc_semiring_name(gemm->rule.semiring);
     case MMCI_METHOD_DIGITS:
@@ -513,7 +513,7 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
     case MMCI_METHOD_DOT:
       return "dot";
     case MMCI_METHOD_VECTORS:
-      return "vectors";
+      return mmci_blas_is_reproducible(gemm) ? "lines in order" : "vectors";
     case MMCI_METHOD_MATRIX_VECTOR:
     case MMCI_METHOD_VECTOR_MATRIX:
       return "gemv";

@@ -6,6 +6,7 @@
 #include "base/interrupt.h"
 #include "device/blas/cblas_table.h"
 #include "device/blas/half_loops.h"
+#include "device/blas/ordered_tiles.h"
 #include "device/blas/vector_loops.h"
 
 static int panel_length(int64_t rest) {
@@ -95,6 +96,17 @@ static void widen_right(const mmci_gemm *gemm, const uint16_t *b, int64_t line, 
   }
 }
 
+bool mmci_half_is_in_order(const mmci_gemm *gemm) {
+  return mmci_half_is_small(gemm) && mmci_gemm_is_in_order(gemm) && !gemm->accumulate &&
+         mmci_half_loops_here() != &mmci_half_loops_portable;
+}
+
+/* Lets zeros and NaN among so many sums of a reproducible product be those that these have. */
+static void settle(const mmci_gemm *gemm, float *sums, int64_t count) {
+  if (mmci_precision_is_reproducible(gemm->precision))
+    mmci_ordered_tiles_here()->settle_f32(sums, count);
+}
+
 /* Numbers of each matrix that are in f32 at a time, and multiplications of a product that is worth
  * it, or terms of one with a vector. */
 enum { FEW_NUMBERS = 2048, FEW_MULTIPLICATIONS = 512, FEW_TERMS = 64 };
@@ -132,6 +144,7 @@ static void multiply_few(const mmci_halves *x, int64_t count, const void *a, con
             of_b);
     mmci_half_loops_here()->multiply_few(gemm->m, gemm->k, gemm->n, here, left, a_step, right,
                                          b_step, sums);
+    settle(gemm, sums, of_c * here);
     round_off(gemm->dtype, sums, of_c, here, of_c, mmci_address(c, i * x->c_step), of_c);
   }
 }
@@ -139,6 +152,7 @@ static void multiply_few(const mmci_halves *x, int64_t count, const void *a, con
 /* Returns the product of so many rows, in f32, and a vector. */
 static mmci_gemm widened_by_vector(const mmci_gemm *gemm, int64_t rows) {
   return (mmci_gemm){.dtype = MMC_F32,
+                     .precision = gemm->precision,
                      .m = rows,
                      .k = gemm->k,
                      .n = 1,
@@ -212,6 +226,7 @@ void mmci_halves_multiply(const mmci_halves *x, int64_t count, const void *a, co
                                      .a_along = gemm->a.trans ? rows : 1,
                                      .accumulate = gemm->accumulate};
       loops->multiply(&tiles);
+      settle(gemm, sums, rows * line);
       round_off(gemm->dtype, sums, line, rows, gemm->n, to, gemm->ldc);
     }
   }

@@ -26,6 +26,9 @@ typedef struct mmci_halves {
 } mmci_halves;
 
 bool mmci_half_is_small(const mmci_gemm *gemm);
+/* Says whether the loops for small products compute a reproducible one, each element of which is
+ * one chain of fused multiply-adds in f32: with AVX2. */
+bool mmci_half_is_in_order(const mmci_gemm *gemm);
 void mmci_halves_multiply(const mmci_halves *x, int64_t count, const void *a, const void *b,
                           void *c);
 void mmci_half_small(const mmci_gemm *gemm, const void *a, const void *b, void *c);

@@ -22,6 +22,8 @@
   _mm_storeu_si128(            \
       (__m128i *)(void *)(to), \
       _mm256_cvtps_ph(_mm256_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+#define MADD(x, y, sum) _mm256_fmadd_ps(_mm256_set1_ps(x), y, sum)
+#define MADD_NUMBER __builtin_fmaf
 #include "device/blas/half_loops_body.h"
 
 #if defined(__clang__)

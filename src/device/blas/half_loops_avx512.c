@@ -31,6 +31,8 @@
 #define PUT_HALVES(from, count, to)          \
   _mm256_mask_storeu_epi16(to, FIRST(count), \
                            _mm256_loadu_si256((const __m256i *)(const void *)(from)))
+#define MADD(x, y, sum) _mm512_fmadd_ps(_mm512_set1_ps(x), y, sum)
+#define MADD_NUMBER __builtin_fmaf
 #include "device/blas/half_loops_body.h"
 
 #if defined(__clang__)

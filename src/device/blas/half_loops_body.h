@@ -1,5 +1,6 @@
 /* half_loops_body.h: defines LOOPS, for an instruction set that the file that includes this one has
- * chosen: VECTOR floats are a vector, WIDEN and ROUND turn as many f16 into it and back. */
+ * chosen: VECTOR floats are a vector, WIDEN and ROUND turn as many f16 into it and back, MADD adds
+ * a vector times a number to another one, and MADD_NUMBER does so with numbers. */
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -72,7 +73,7 @@ INLINE void multiply_tile(const int rows, const int vectors, const mmci_half_til
   for (int64_t l = 0; l < x->k; l++, a += x->a_along, b += x->line)
     for (int v = 0; v < vectors; v++) {
       const vector right = *(const vector *)(const void *)(b + v * VECTOR);
-      for (int r = 0; r < rows; r++) sums[r][v] += a[r * x->a_down] * right;
+      for (int r = 0; r < rows; r++) sums[r][v] = MADD(a[r * x->a_down], right, sums[r][v]);
     }
   for (int r = 0; r < rows; r++)
     for (int v = 0; v < vectors; v++)
@@ -99,7 +100,7 @@ INLINE void multiply_columns_of_few(const int64_t n, int64_t m, int64_t k, int64
     for (int64_t i = 0; i < m; i++, c += n)
       for (int64_t j = 0; j < n; j++) {
         float sum = 0;
-        for (int64_t l = 0; l < k; l++) sum += a[i * k + l] * b[l * n + j];
+        for (int64_t l = 0; l < k; l++) sum = MADD_NUMBER(a[i * k + l], b[l * n + j], sum);
         c[j] = sum;
       }
 }

@@ -16,6 +16,8 @@
   for (int lane = 0; lane < VECTOR; lane++) (to)[lane] = mmci_f16_to_f32((from)[lane])
 #define ROUND(from, to) \
   for (int lane = 0; lane < VECTOR; lane++) (to)[lane] = mmci_f16_round((double)(from)[lane])
+#define MADD(x, y, sum) ((x) * (y) + (sum))
+#define MADD_NUMBER MADD
 #include "device/blas/half_loops_body.h"
 
 #if defined(__x86_64__)

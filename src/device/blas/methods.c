@@ -29,11 +29,17 @@ static bool has_op(bool trans, bool conj) {
   return trans || !conj || mmci_blas.is_openblas;
 }
 
-/* Small kernels take their terms in the order of an upright product. */
+/* Small kernels take their terms in the order of an upright product. LIBXSMM's are faster than
+ * loops by up to a sixth where there are more terms. */
 static mmci_method choose_ordered(const mmci_gemm *gemm) {
-  const bool in_order = (is_real(gemm->dtype) || !gemm->turned) && gemm->sums == MMCI_SUMS_CHAIN;
-  return in_order && mmci_small_loops_can() && mmci_small_pays(gemm) ? MMCI_METHOD_SMALL
-                                                                     : MMCI_METHOD_ORDERED;
+  enum { MOST_BY_LOOPS = 2048 };
+  if (mmci_half_is_in_order(gemm) && (gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16))
+    return MMCI_METHOD_WIDENED;
+  const bool in_order = (is_real(gemm->dtype) || !gemm->turned) && gemm->sums == MMCI_SUMS_CHAIN,
+             is_small = in_order && mmci_small_loops_can() && mmci_small_pays(gemm);
+  if (is_small && mmci_gemm_mkn(gemm) > MOST_BY_LOOPS) return MMCI_METHOD_SMALL;
+  if (mmci_vectors_pay(gemm)) return MMCI_METHOD_VECTORS;
+  return is_small ? MMCI_METHOD_SMALL : MMCI_METHOD_ORDERED;
 }
 
 /* Says whether one small product is faster by OpenBLAS's threads: two of them compute complex ones

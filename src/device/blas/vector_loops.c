@@ -13,7 +13,9 @@ enum {
   MOST_COMPLEX = 600,
   MOST_SHORT = 16,
   MOST_APART = 8,
-  LEAST_SUMS = 16
+  LEAST_SUMS = 16,
+  MOST_ORDERED = 9215,
+  MOST_ORDERED_WIDE = 64 * 64 * 64 /* by AVX-512; threads share more */
 };
 
 /* Which loops compute a product: of lines, or of sums; and whether of the transposed one. */
@@ -49,10 +51,30 @@ static way choose_way(const mmci_gemm *x) {
   return lines_of_b ? LINES : NONE;
 }
 
+/* Says whether elements are to be chains in the order of k. */
+static bool is_ordered(const mmci_gemm *x) {
+  return mmci_precision_is_reproducible(x->precision);
+}
+
+/* Loops in order have lines alone; a column is one of lines of one element. */
+static way choose_ordered_way(const mmci_gemm *x) {
+  const bool lines_of_b = x->n == 1 || along(&x->b) == 1;
+  const bool lines_of_a = (x->m == 1 || down(&x->a) == 1) && (x->m == 1 || x->ldc == 1);
+  if ((x->n == 1 && x->m > 1 && lines_of_a) || (x->m == 1 && !lines_of_b)) return LINES_SWAPPED;
+  return lines_of_b ? LINES : NONE;
+}
+
+static bool has_fma(void) {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return false;
+#endif
+}
+
 static bool has_avx512(void) {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("avx512f");
+  return has_fma() && __builtin_cpu_supports("avx512f");
 #else
   return false;
 #endif
@@ -85,15 +107,18 @@ static double most_terms(const mmci_gemm *x) {
 
 bool mmci_vectors_pay(const mmci_gemm *x) {
   if (x->dtype != MMC_F32 && x->dtype != MMC_F64 && !mmci_dtype_is_complex(x->dtype)) return false;
-  if (x->m == 0 || x->k == 0 || x->n == 0 || x->accumulate ||
-      mmci_precision_is_reproducible(x->precision) || x->rule.semiring != MMC_PLUS_TIMES)
+  if (x->m == 0 || x->k == 0 || x->n == 0 || x->accumulate || x->rule.semiring != MMC_PLUS_TIMES)
     return false;
+  if (is_ordered(x))
+    return mmci_gemm_is_in_order(x) && has_fma() &&
+           mmci_gemm_mkn(x) <= (has_avx512() ? MOST_ORDERED_WIDE : MOST_ORDERED) &&
+           choose_ordered_way(x) != NONE;
   return mmci_gemm_mkn(x) <= most_terms(x) && choose_way(x) != NONE;
 }
 
 static const mmci_vectors_set *loops_here(void) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &mmci_vectors_avx2;
+  if (has_fma()) return &mmci_vectors_avx2;
 #endif
   return &mmci_vectors_portable;
 }
@@ -105,6 +130,8 @@ static mmci_vectors_fn loops_of(const mmci_gemm *x, bool by_sums) {
   const int type = 2 * is_complex + is_double;
 #if defined(__x86_64__)
   enum { LEAST_BYTES = 64, LEAST_ROWS = 2 };
+  if (is_ordered(x))
+    return (has_avx512() ? mmci_ordered_lines_avx512 : mmci_ordered_lines_avx2)[type];
   /* A complex sum is added up in more steps than few terms take. */
   const bool has_terms = !is_complex || (size_t)x->k * mmc_dtype_size(x->dtype) >= LEAST_BYTES;
   if (by_sums && has_terms && (x->m >= 2 || x->n >= 2) && has_avx512())
@@ -118,7 +145,7 @@ mmci_vectors mmci_vectors_make(const mmci_gemm *gemm, int64_t a_step, int64_t b_
                                int64_t c_step) {
   const bool is_complex = mmci_dtype_is_complex(gemm->dtype);
   const int64_t parts = is_complex ? 2 : 1;
-  const way way = choose_way(gemm);
+  const way way = is_ordered(gemm) ? choose_ordered_way(gemm) : choose_way(gemm);
   const bool swapped = way == LINES_SWAPPED || way == SUMS_SWAPPED;
   const bool by_sums = way == SUMS || way == SUMS_SWAPPED;
   mmci_gemm x = *gemm;
@@ -145,5 +172,6 @@ mmci_vectors mmci_vectors_make(const mmci_gemm *gemm, int64_t a_step, int64_t b_
                         .sign_a = is_complex && x.a.conj ? -1 : 1,
                         .sign_b = is_complex && x.b.conj ? -1 : 1,
                         .swapped = swapped,
+                        .turned = gemm->turned != swapped,
                         .multiply = loops_of(&x, by_sums)};
 }

@@ -1,5 +1,5 @@
-/* vector_loops.h: batches of products in which a size is 1, or with few columns, and of small
- * complex ones, by loops.
+/* vector_loops.h: batches of products in which a size is 1, or with few columns, of small complex
+ * ones, and of reproducible ones, by loops.
  *
  * A CBLAS takes tens of nanoseconds to find out what it is asked for, which is longer than a
  * product of a few numbers takes. Here that is found out once for a batch. Lines of C are computed
@@ -7,7 +7,8 @@
  * the line, and some elements are computed twice, with the same bits. Where C has few columns, its
  * sums run along the rows of A and the columns of B instead, which are packed. A complex product
  * keeps two sums: of the right elements times real parts of left ones, and times imaginary parts;
- * these meet after the last term, where conjugates are signs. */
+ * these meet after the last term, where conjugates are signs. Reproducible products have lines
+ * alone, each of whose elements is one chain, and columns of lines of one element. */
 #ifndef MMCI_VECTOR_LOOPS_H
 #define MMCI_VECTOR_LOOPS_H
 
@@ -32,6 +33,7 @@ struct mmci_vectors {
   int64_t a_step, b_step, c_step;          /* bytes from one product to the next */
   double sign_a, sign_b;                   /* -1 where an operand is conjugated */
   bool swapped;                            /* the operands have changed places */
+  bool turned;                             /* A holds right operands of the chain, or B left ones */
   mmci_vectors_fn multiply;
 };
 
@@ -60,5 +62,9 @@ extern const mmci_vectors_set mmci_vectors_avx2, mmci_vectors_portable;
 /* Loops by AVX-512: sums of up to three columns, of f32, f64, c64 and c128, and lines of up to 64
  * bytes, of f32 and f64. */
 extern const mmci_vectors_fn mmci_vectors_sums_avx512[4], mmci_vectors_lines_avx512[2];
+
+/* Loops for reproducible products, whose elements are chains of fused multiply-adds from the first
+ * term to the last, with zeros and NaN as these have them: of lines, which may have one element. */
+extern const mmci_vectors_fn mmci_ordered_lines_avx2[4], mmci_ordered_lines_avx512[4];
 
 #endif
