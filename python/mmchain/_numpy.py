@@ -137,7 +137,7 @@ def _by_mmchain(
     options: _shapes.Options,
 ) -> Any:
     bf16 = _is_bf16(dtype)
-    result = _mmchain.execute(plan, _converted(arrays, dtype), None, *options, None, bf16)
+    result = _mmchain.execute(plan, _converted(arrays, dtype), None, *options, None, bf16, 0)
     if result is NotImplemented:
         raise _shapes.does_not_fit(plan, chain)
     return np.asarray(result).view(dtype)[()] if bf16 else result

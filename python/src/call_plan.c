@@ -142,7 +142,6 @@ static int find_rows(mmcp_call *c, const mmcp_options *options, mmcp_plan **plan
 
 int mmcp_find_plan(mmcp_call *c, PyObject *given, PyObject *const *strings, mmcp_plan **out) {
   if (given != Py_None) return fit_plan(c, (mmcp_plan *)given, strings[0] == mmcp.stored, out);
-  if (mmcp_has_twins(c)) return 0; /* _structure.py takes it */
   if (mmcp_find_dims(c) != 1) return 0;
   mmcp_options options = {strings[0], strings[1], strings[2]};
   if (check_options(&options) < 0) return -1;

@@ -311,15 +311,22 @@ static int execute_by_torch(mmcp_call *c, PyObject *const *items, PyObject *cons
   return is_plain ? mmcp_torch_execute(c, items, plan->plan, array) : 0;
 }
 
+/* As mmcp_find_plan(), but for twins of a call without a rule, which _structure.py may take; what
+ * it does not take comes again with one. */
+static int find_plan(mmcp_call *c, PyObject *const *args, mmcp_plan **plan) {
+  if (args[PLAN] == Py_None && args[RULE] == NULL && mmcp_has_twins(c)) return 0;
+  return mmcp_find_plan(c, args[PLAN], args + OBJECTIVE, plan);
+}
+
 /* Has PyTorch multiply what comes for one of the first times on a GPU, where a plan takes some ten
- * times as long to make: 1 with the result. Otherwise the plan is found as mmcp_find_plan() does,
+ * times as long to make: 1 with the result. Otherwise the plan is found as find_plan() does,
  * for factors that can be read: returns 2, or 0 or -1 as that does. */
 static int execute_new_by_torch(mmcp_call *c, PyObject *const *items, PyObject *const *args,
                                 bool waits, mmcp_plan **plan, PyObject **array) {
   int done = 1;
   c->may_be_torchs = c->may_be_torchs && mmcp_torch_can(c, items);
   if (c->may_be_torchs) {
-    done = mmcp_find_plan(c, args[PLAN], args + OBJECTIVE, plan);
+    done = find_plan(c, args, plan);
     const int taken = done == 1 && *plan == NULL ? mmcp_torch_execute_new(c, items, array) : 0;
     if (done != 1 || taken != 0) return done != 1 ? done : taken;
     if (*plan != NULL && !waits) return 2;
@@ -327,7 +334,7 @@ static int execute_new_by_torch(mmcp_call *c, PyObject *const *items, PyObject *
     Py_CLEAR(*plan);
   }
   if (waits) done = mmcp_write_out(c, items);
-  if (done == 1) done = mmcp_find_plan(c, args[PLAN], args + OBJECTIVE, plan);
+  if (done == 1) done = find_plan(c, args, plan);
   return done == 1 ? 2 : done;
 }
 

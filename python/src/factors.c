@@ -102,7 +102,7 @@ static bool is_twin(const mmcp_call *c, int64_t i) {
   const mmc_matrix *x = &c->matrices[i], *y = &c->matrices[i + 1];
   return c->views[i].data == c->views[i + 1].data && c->views[i].ndim == 2 &&
          c->views[i + 1].ndim == 2 && x->rows == y->cols && x->cols == y->rows && x->ld == y->ld &&
-         x->layout != y->layout && c->device == MMCP_HOST &&
+         x->layout != y->layout && c->views[i].is_numpy &&
          (double)x->rows * (double)x->rows * (double)x->cols * weight_of(c->dtype) >= 2e6;
 }
 

@@ -308,6 +308,21 @@ def test_plans_take_factors():
         plan.execute([mmchain.inv(mmchain.lower(0 * lower)), b])
 
 
+def test_twins_whose_product_is_like_any_other(tmp_path):
+    """Where options or arrays are none for a plan of their own."""
+    a, c = matrix(100, 100), matrix(64, 64, "complex128")
+    for x in (a, c):
+        for options in ({"precision": "reproducible"}, {"objective": "energy"}):
+            np.testing.assert_allclose(mmchain.multi_dot([x, x.T], **options), x @ x.T)
+        product, exponent = mmchain.multi_dot([x, x.T], scaled=True)
+        np.testing.assert_allclose(product * 2.0**exponent, x @ x.T)
+        mapped = np.memmap(tmp_path / "x", x.dtype, "w+", shape=x.shape)
+        mapped[:] = x
+        np.testing.assert_allclose(mmchain.multi_dot([mapped, mapped.T]), x @ x.T)
+    greatest = (a[:, None] + a[None]).max(2)
+    np.testing.assert_allclose(mmchain.multi_dot([a, a.T], semiring="max-plus"), greatest)
+
+
 def test_known_chains_are_told_apart():
     """What was multiplied before is known by shapes, strides, dtypes, claims and which arrays are one."""
     rng = np.random.default_rng(5)

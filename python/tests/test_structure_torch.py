@@ -127,3 +127,9 @@ def test_known_chains_are_not_described_again(monkeypatch):
     monkeypatch.setattr("mmchain._structure._Chain", None)
     for chain, product in zip(chains, wanted):
         assert torch.equal(mmchain.multi_dot(chain), product)
+
+
+def test_twins_whose_product_is_like_any_other():
+    x = torch.randn(64, 64, dtype=torch.complex128)
+    for options in ({}, {"precision": "reproducible"}, {"precision": "fast"}, {"objective": "energy"}, {"device": "ref"}):
+        torch.testing.assert_close(mmchain.multi_dot([x, x.T], **options), x @ x.T)
