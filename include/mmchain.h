@@ -1201,10 +1201,10 @@ MMC_API double mmc_sparse_chain_multiplications(const mmc_sparse_chain *chain);
 /* METHOD. Multiplies: factors of the sides, kinds and ops that were planned for; their nonzeros may
  * be others, for which the order was not chosen. With dense_result the product goes to dense, which
  * must not overlap a factor, and sparse is NULL; else dense is NULL and *sparse becomes the
- * product, the caller's. Places that are not stored are zeros, so that NaN and Inf in what they
- * meet do not pass through them. Returns: E_ARG (the message names the factor, also one that is
- * singular or not definite), E_NOMEM, E_DEVICE, E_UNSUPPORTED, E_INTERRUPTED
- * (mmc_sparse_chain_progress). */
+ * product, the caller's. NaN and Inf do not pass through places that are not stored, but where
+ * the plan holds them densely (mmc_sparse_chain_explain() tells): there their zeros are IEEE's.
+ * Returns: E_ARG (the message names the factor, also one that is singular or not definite),
+ * E_NOMEM, E_DEVICE, E_UNSUPPORTED, E_INTERRUPTED (mmc_sparse_chain_progress). */
 MMC_API mmc_status mmc_sparse_chain_execute(mmc_sparse_chain *chain,
                                             const mmc_sparse_factor *factors,
                                             const mmc_matrix *dense, mmc_sparse **sparse);
