@@ -244,7 +244,10 @@ MMC_API mmc_status mmc_chain_create(mmc_context *context, mmc_dtype dtype, int64
                                     const int64_t *dims, const mmc_op *ops, mmc_chain **out);
 /* What is known of a stored matrix A, whatever its op, and how it is used; a set is a sum of these.
  * The matrix is stored whole all the same: a lower triangular one with its zeros, a symmetric one
- * with both halves, a diagonal one as a square. What is claimed is believed, and a claim that does
+ * with both halves, a diagonal one as a square; but where mmc_plan_takes_line() says so, executions
+ * take 1 x n elements for n x n: the diagonal, or of a permutation P the numbers, counted from 0,
+ * of the columns where its rows have their ones, so that row i of P B is row data[i] of B. What is
+ * claimed is believed, and a claim that does
  * not hold makes a wrong result. docs/structure.md says what is gained. */
 typedef enum mmc_trait {
   MMC_LOWER = 1,
@@ -538,6 +541,11 @@ typedef enum mmc_cut {
  * so that least has to travel. mmc_execute_pieces() takes any. Returns MMC_CUT_NONE where one
  * device has it, and past the result. */
 MMC_API mmc_cut mmc_plan_cut(const mmc_plan *plan, int64_t index);
+
+/* Says whether mmc_execute() takes the diagonal, or the index, for factor number index, a diagonal
+ * matrix or a permutation: where the plan does nothing with it but to scale or to permute, in the
+ * host's memory. */
+MMC_API bool mmc_plan_takes_line(const mmc_plan *plan, int64_t index);
 
 /* One step of a plan: C = left * right. An operand is a factor (0 <= x < n) or the result of an
  * earlier step (x - n, counted in steps). The last step writes the result. */

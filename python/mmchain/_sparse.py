@@ -52,7 +52,7 @@ def is_sparse(items: Any) -> bool:
 def _is_or_has_sparse(item: Any) -> bool:
     if isinstance(item, Group):
         return is_sparse(item.factors)
-    array = item.array if isinstance(item, Factor) else item
+    array = item.stored if isinstance(item, Factor) else item
     return _is_scipy(array) or _is_torch_sparse(array)
 
 
@@ -117,7 +117,7 @@ class _Chain:
         if not isinstance(item, Factor):
             return ()
         words = (*item.words, *(("inv",) if item.inverse else ()))
-        if words and _is_torch_sparse(item.array):
+        if words and _is_torch_sparse(item.stored):
             raise TypeError("arrays: expected nothing said of a sparse factor, give a dense one: to_dense()")
         return words if item.op == "N" else _turned(words)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from copy import copy
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -70,35 +71,57 @@ class Factor:
     mmchain.Factor(lower, 3x3T)
     """
 
-    __slots__ = ("array", "words", "op", "inverse")
+    __slots__ = ("stored", "words", "op", "inverse", "is_line", "_made")
     __array_ufunc__ = None  # so that NumPy makes no array of it
 
     def __init__(self, array: Any, words: Tuple[str, ...] = (), op: str = "N", inverse: bool = False):
         if type(array).__module__.startswith("scipy.sparse"):
             raise TypeError("arrays: expected nothing said of a sparse factor: give a dense one, toarray()")
         keeps = _is_torch(array) or _is_cupy(array) or _is_jax(array)
-        self.array = array if keeps else unmasked(array)
-        if self.array.ndim != 2:
+        self.stored = array if keeps else unmasked(array)
+        if self.stored.ndim != 2:
             raise LinAlgError(
-                f"{self.array.ndim}-dimensional array given. Array must be two-dimensional"
+                f"{self.stored.ndim}-dimensional array given. Array must be two-dimensional"
             )
-        if words and self.array.shape[0] != self.array.shape[1] and words != ("zero",):
-            raise ValueError(f"{words[0]}: expected a square matrix, got {self.array.shape}")
+        if words and self.stored.shape[0] != self.stored.shape[1] and words != ("zero",):
+            raise ValueError(f"{words[0]}: expected a square matrix, got {self.stored.shape}")
         self.words = words
         self.op = op
         self.inverse = inverse
+        self.is_line = False  # stored is one row, of a diagonal or of an index
+        self._made: List[Any] = []  # the matrix, once it is asked for; with its transposed factor
+
+    @property
+    def array(self) -> Any:
+        """The matrix, which is made where a line stands for it."""
+        if not self.is_line:
+            return self.stored
+        if not self._made:
+            line, library = self.stored[0], sys.modules["torch"] if _is_torch(self.stored) else np
+            self._made.append(_matrix_of(line) if self.words[0] == "permutation" else library.diag(line))
+        return self._made[0]
+
+    def like(self, words: Tuple[str, ...], op: str, inverse: bool, stored: Any = None) -> Factor:
+        """A factor that is stored as this one, or in another array of that form."""
+        made = copy(self)
+        made.words, made.op, made.inverse = words, op, inverse
+        if stored is not None:
+            made.stored, made._made = stored, []
+        return made
 
     @property
     def shape(self) -> Tuple[int, int]:
-        rows, columns = tuple(self.array.shape)
+        rows, columns = tuple(self.stored.shape)
+        if self.is_line:
+            return (columns, columns)
         return (rows, columns) if self.op == "N" else (columns, rows)
 
     def _turned(self, op: str) -> Factor:
         if self.op == "N":
-            return Factor(self.array, self.words, op, self.inverse)
-        if self.op == op or not _is_complex(self.array):
-            return Factor(self.array, self.words, "N", self.inverse)
-        return Factor(self.array.conj(), self.words, "N", self.inverse)
+            return self.like(self.words, op, self.inverse)
+        if self.op == op or not _is_complex(self.stored):
+            return self.like(self.words, "N", self.inverse)
+        return self.like(self.words, "N", self.inverse, self.stored.conj())
 
     @property
     def T(self) -> Factor:
@@ -133,9 +156,19 @@ class Group:
 
 
 def _claim(word: str, array: Any, *more: str) -> Factor:
-    if isinstance(array, Factor):
-        return Factor(array.array, (*array.words, word, *more), array.op, array.inverse)
-    return Factor(array, (word, *more))
+    if not isinstance(array, Factor):
+        return Factor(array, (word, *more))
+    words = (*array.words, word, *more)
+    if array.is_line and array.words[0] == "permutation":  # the line of what is diagonal, too, is no index
+        return Factor(array.array, words, array.op, array.inverse)
+    return array.like(words, array.op, array.inverse)
+
+
+def line_factor(line: Any, words: Tuple[str, ...], op: str = "N", inverse: bool = False) -> Factor:
+    """The matrix of a diagonal or of an index, which is one row."""
+    made = Factor(line)
+    made.words, made.op, made.inverse, made.is_line = words, op, inverse, True
+    return made
 
 
 def lower(array: Any, unit: bool = False) -> Factor:
@@ -166,14 +199,21 @@ def diagonal(array: Any) -> Factor:
     array([1., 2.])
     """
     if _is_torch(array):
-        return _claim("diagonal", sys.modules["torch"].diag(array) if array.dim() == 1 else array)
+        if array.dim() != 1:
+            return _claim("diagonal", array)
+        if len(array) >= _LEAST_LINE and array.device.type == "cpu" and not array.requires_grad:
+            return line_factor(array.clone()[None], ("diagonal",))
+        return _claim("diagonal", sys.modules["torch"].diag(array))
     if _is_cupy(array):
         return _claim("diagonal", sys.modules["cupy"].diag(array) if array.ndim == 1 else array)
     if isinstance(array, Factor):
         return _claim("diagonal", array)
-    library = import_module("jax.numpy") if _is_jax(array) else np
-    plain = array if _is_jax(array) else unmasked(array)
-    return _claim("diagonal", library.diag(plain) if plain.ndim == 1 else plain)
+    if _is_jax(array):
+        return _claim("diagonal", import_module("jax.numpy").diag(array) if array.ndim == 1 else array)
+    plain = unmasked(array)
+    if plain.ndim == 1 and len(plain) >= _LEAST_LINE:
+        return line_factor(plain[None].copy(), ("diagonal",))
+    return _claim("diagonal", np.diag(plain) if plain.ndim == 1 else plain)
 
 
 def symmetric(array: Any) -> Factor:
@@ -250,27 +290,45 @@ def permutation(array: Any) -> Factor:
     if isinstance(array, Factor):
         return _claim("permutation", array)
     if _is_torch(array):
-        if array.dim() == 1:
-            torch = sys.modules["torch"]
-            array = torch.from_numpy(_matrix_of(array.cpu().numpy())).to(array.device)
-        return _claim("permutation", array)
+        if array.dim() != 1:
+            return _claim("permutation", array)
+        made = _of_index(array.detach().cpu().numpy())
+        torch = sys.modules["torch"]
+        if made.is_line and array.device.type == "cpu":
+            return made.like(made.words, "N", False, torch.from_numpy(made.stored))
+        return _claim("permutation", torch.from_numpy(made.array).to(array.device))
     if _is_cupy(array):
-        matrix = sys.modules["cupy"].asarray(_matrix_of(array.get())) if array.ndim == 1 else array
+        matrix = sys.modules["cupy"].asarray(_of_index(array.get()).array) if array.ndim == 1 else array
         return _claim("permutation", matrix)
     plain = array if _is_jax(array) else unmasked(array)
     if plain.ndim != 1:
         return _claim("permutation", plain)
-    matrix = _matrix_of(np.asarray(plain))
-    return _claim("permutation", import_module("jax.numpy").asarray(matrix) if _is_jax(array) else matrix)
+    if _is_jax(array):
+        return _claim("permutation", import_module("jax.numpy").asarray(_of_index(np.asarray(plain)).array))
+    return _of_index(plain)
 
 
-def _matrix_of(order: Any) -> Any:
-    """The matrix of an index, of the narrowest dtype that others are multiplied in."""
+# From this side on a line takes less time than its matrix, which may be multiplied densely below.
+_LEAST_LINE = 64
+# The numbers up to this one are exact in the narrowest dtype that others are multiplied in.
+_MOST_EXACT = 1 << 24
+
+
+def _of_index(order: Any) -> Factor:
+    """The permutation of an index, of the narrowest dtype that others are multiplied in."""
     count = len(order)
     if not np.array_equal(np.sort(order), np.arange(count)):
         raise ValueError(f"permutation: expected the numbers 0 to {count - 1} in some order")
+    if not _LEAST_LINE <= count <= _MOST_EXACT:
+        return _claim("permutation", _matrix_of(order))
+    return line_factor(order[None].astype(np.float32), ("permutation",))
+
+
+def _matrix_of(order: Any) -> Any:
+    """The matrix of an index."""
+    count = len(order)
     matrix = np.zeros((count, count), np.float32)
-    matrix[np.arange(count), order.astype(np.intp)] = 1
+    matrix[np.arange(count), np.asarray(order).astype(np.intp)] = 1
     return matrix
 
 
@@ -350,7 +408,7 @@ def inv(matrix: Any) -> Union[Factor, Group]:
     if isinstance(matrix, (Group, list, tuple)):
         raise TypeError("inv: expected a matrix or a list, got the inverse of a product alone")
     if isinstance(matrix, Factor):
-        return Factor(matrix.array, matrix.words, matrix.op, not matrix.inverse)
+        return matrix.like(matrix.words, matrix.op, not matrix.inverse)
     return Factor(matrix, (), "N", True)
 
 
@@ -407,7 +465,8 @@ class _Chain:
     def __init__(self, items: Sequence[Any], planned: Optional[str] = None):
         flat = [*_flat(items)]
         self._planned = None if planned is None else _same_of(planned, len(flat))
-        arrays = [x.factor.array if isinstance(x.factor, Factor) else x.factor for x in flat]
+        self.factors = [x.factor for x in flat]
+        arrays = [f.stored if isinstance(f, Factor) else f for f in self.factors]
         self.dtype = self._find_dtype(arrays)
         if self.dtype.char not in _direct:
             if self.dtype.kind not in "biu":
@@ -466,7 +525,7 @@ class _Chain:
         self._words.append("(" * item.opens + ".".join([*words, op]) + ").inv" * item.closes)
 
     def _find_dims(self) -> List[int]:
-        shapes = [array.shape for array in self.arrays]
+        shapes = [tuple(factor.shape) for factor in self.factors]
         if len(shapes[0]) == 1:
             shapes[0] = (1, *shapes[0])
         if len(shapes[-1]) == 1:
@@ -478,6 +537,12 @@ class _Chain:
                 )
         return [shapes[0][0], *(shape[1] for shape in shapes)]
 
+    def widen(self, plan: Plan) -> Tuple[int, ...]:
+        """Makes the matrices for which a plan takes no lines, and returns their numbers."""
+        wide = [i for i, factor in enumerate(self.factors) if _is_line(factor) and not plan._takes_line(i)]
+        _widen(self.arrays, self.factors, wide, self.dtype)
+        return tuple(wide)
+
     @property
     def repeats(self) -> bool:
         return len(set(self._same)) < len(self._same)
@@ -486,6 +551,20 @@ class _Chain:
     def text(self) -> str:
         same = "=" + ",".join(map(str, self._same)) if self.repeats else ""
         return f"{dtype_name(self.dtype)}:{'x'.join(map(str, self.dims))}:{','.join(self._words)}{same}"
+
+
+def _is_line(factor: Any) -> bool:
+    return type(factor) is Factor and factor.is_line
+
+
+def _widen(arrays: List[Any], factors: Sequence[Any], wide: Sequence[int], dtype: Any) -> None:
+    """Puts matrices in place of lines; lines in the same memory are one matrix."""
+    made: Dict[Any, Any] = {}
+    for i in wide:
+        key = _key(factors[i].stored)
+        if key not in made:
+            made[key] = factors[i].array.astype(dtype, copy=False)
+        arrays[i] = made[key] if factors[i].op == "N" else made[key].T
 
 
 def chain_text(items: Sequence[Any], dtype: Optional[str] = None) -> str:
@@ -511,10 +590,10 @@ def _of_host(items: Sequence[Any], out: Any) -> Tuple[Sequence[Any], Any]:
 def _numpy_item(item: Any) -> Any:
     if isinstance(item, Group):
         return Group([_numpy_item(factor) for factor in item.factors])
-    array = item.array if isinstance(item, Factor) else item
+    array = item.stored if isinstance(item, Factor) else item
     expect_memory(array, "factors with structure")
     if isinstance(item, Factor):
-        return Factor(np.asarray(array), item.words, item.op, item.inverse)
+        return item.like(item.words, item.op, item.inverse, np.asarray(array))
     return np.asarray(array) if _is_jax(array) else array
 
 
@@ -524,7 +603,7 @@ def arrays_of(items: Sequence[Any]) -> Iterator[Any]:
         if isinstance(item, Group):
             yield from arrays_of(item.factors)
         else:
-            yield item.array if isinstance(item, Factor) else item
+            yield item.stored if isinstance(item, Factor) else item
 
 
 def _has_torch(items: Sequence[Any]) -> bool:
@@ -556,6 +635,7 @@ class _Known(NamedTuple):
 
     plan: Plan
     dtype: Any
+    wide: Tuple[int, ...]  # the factors of which the plan takes no lines
 
 
 # By what the plan depends on, of chains whose arrays are executed as they lie, or transposed, or of another dtype.
@@ -576,7 +656,7 @@ def _lay_out(items: Any, views: List[Any], said: List[Any]) -> bool:
     for item in items:
         kind = type(item)
         if kind is Factor:
-            views.append(item.array if item.op == "N" else item.array.T)
+            views.append(item.stored if item.op == "N" else item.stored.T)
             said += (item.words, item.op, item.inverse)
         elif kind is np.ndarray:
             views.append(item)
@@ -608,7 +688,7 @@ def _first_is_on_device(arrays: Any) -> bool:
         if type(item) is Group:
             return _first_is_on_device(item.factors) or _is_on_device(item.factors[0])
         if type(item) is Factor:
-            return _is_on_device(item.array)
+            return _is_on_device(item.stored)
     return False
 
 
@@ -621,19 +701,24 @@ def multiply_known(arrays: Any, out: Any, objective: str, device: Optional[str])
     known = _known.get(key)
     if known is None:
         return None
+    if known.wide:
+        factors = [item.factor for item in _flat(splice(arrays))]
+        _widen(views, factors, known.wide, known.dtype)
     if known.dtype is not None:
         views = [view.astype(known.dtype, copy=False) for view in views]
     return _executed(known.plan, views, out)
 
 
-def _remember(arrays: Any, chain: _Chain, plan: Plan, objective: str, device: Optional[str]) -> None:
+def _remember(
+    arrays: Any, chain: _Chain, plan: Plan, wide: Tuple[int, ...], objective: str, device: Optional[str]
+) -> None:
     views, key = _views_and_key(arrays, objective, device)
     converts = any(view.dtype != chain.dtype for view in views)
     if key is None or len(views) == 1 or (converts and chain.repeats):
         return
     if len(_known) >= _KNOWN:
         _known.clear()
-    _known[key] = _Known(plan, chain.dtype if converts else None)
+    _known[key] = _Known(plan, chain.dtype if converts or wide else None, wide)
 
 
 def multiply(
@@ -656,8 +741,9 @@ def multiply(
     arrays, finish = _of_host(arrays, out)
     chain = _Chain(arrays)
     plan = _plan(chain.text, objective, device, precision)
+    wide = chain.widen(plan)
     if precision == "native":
-        _remember(given, chain, plan, objective, device)
+        _remember(given, chain, plan, wide, objective, device)
     return finish(_run(plan, chain, out))
 
 
@@ -671,6 +757,7 @@ def execute(plan: Plan, items: Sequence[Any], out: Any) -> Any:
         chain = _Chain(items, planned)
         said = _plan(chain.text, *plan._arguments[1:4]).chain
         if said == plan.chain:
+            chain.widen(plan)
             return finish(_run(plan, chain, out))
     raise ValueError(f"arrays: expected factors as in {plan.chain}, got {said}")
 

@@ -12,7 +12,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
 import torch
 
 from . import _structure
-from ._structure import Factor, Group
+from ._structure import Factor, Group, line_factor
 from ._torch import expect_unseen, is_differentiated, settled
 
 
@@ -23,6 +23,12 @@ class _Leaf(NamedTuple):
     words: Tuple[str, ...]
     op: str
     inverse: bool
+    is_line: bool = False  # one row, of its diagonal or of its index
+
+    def of(self, array: Any) -> Factor:
+        if self.is_line:
+            return line_factor(array, self.words, self.op, self.inverse)
+        return Factor(array, self.words, self.op, self.inverse)
 
 
 class _Inverse(NamedTuple):
@@ -44,7 +50,7 @@ def _flatten(items: Sequence[Any], tensors: List[torch.Tensor]) -> List[Any]:
             nodes.append(_Inverse(_flatten(item.factors, tensors)))
             continue
         factor = item if isinstance(item, Factor) else None
-        array = item if factor is None else factor.array
+        array = item if factor is None else factor.stored
         if not isinstance(array, torch.Tensor):
             raise TypeError(f"arrays: expected arrays of one library, got torch and {type(array).__name__}")
         if array.device.type not in ("cpu", "cuda") or (tensors and array.device != tensors[0].device):
@@ -54,7 +60,9 @@ def _flatten(items: Sequence[Any], tensors: List[torch.Tensor]) -> List[Any]:
             )
         tensors.append(array)
         leaf = _Leaf(len(tensors) - 1, (), "N", False)
-        nodes.append(leaf if factor is None else _Leaf(leaf.number, factor.words, factor.op, factor.inverse))
+        if factor is not None:
+            leaf = _Leaf(leaf.number, factor.words, factor.op, factor.inverse, factor.is_line)
+        nodes.append(leaf)
     return nodes
 
 
@@ -72,7 +80,7 @@ def _arrays(nodes: Sequence[Any], tensors: Sequence[torch.Tensor]) -> List[Any]:
             items.append(Group(_arrays(node.nodes, tensors)))
         else:
             array = _values(tensors[node.number])
-            items.append(array if array.ndim == 1 else Factor(array, node.words, node.op, node.inverse))
+            items.append(array if array.ndim == 1 else node.of(array))
     return items
 
 
@@ -88,14 +96,10 @@ def numpy_items(items: Sequence[Any]) -> List[Any]:
 _Bound = Tuple[Any, Any]
 
 
-def _factor(node: _Leaf, tensor: torch.Tensor) -> Factor:
-    return Factor(tensor, node.words, node.op, node.inverse)
-
-
 def _bind(node: Any, tensors: Sequence[torch.Tensor]) -> Any:
     if isinstance(node, _Inverse):
         return Group([_bind(inner, tensors) for inner in node.nodes])
-    return _factor(node, tensors[node.number])
+    return node.of(tensors[node.number])
 
 
 def _adjoint(item: Any) -> Any:

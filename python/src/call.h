@@ -84,8 +84,9 @@ int mmcp_acquire_factors(mmcp_call *c, PyObject *const *items, mmcp_want want);
 int mmcp_read_chain(mmcp_call *c);
 /* Writes out factors of a call that may be PyTorch's, which waited for that. */
 int mmcp_write_out(mmcp_call *c, PyObject *const *items);
-/* Finds the dims of the chain, when neighbours fit. */
-int mmcp_find_dims(mmcp_call *c);
+/* Finds the dims of the chain, when neighbours fit; beside a plan of them, which is NULL otherwise,
+ * lines may stand for matrices. */
+int mmcp_find_dims(mmcp_call *c, const mmc_plan *plan);
 /* Reads the matrix of factor i; false where it cannot be read as it lies. Its rows and columns are
  * set all the same. */
 bool mmcp_read_matrix(mmcp_call *c, int64_t i);

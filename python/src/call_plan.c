@@ -71,7 +71,8 @@ void mmcp_turn_factors(mmcp_call *c, const mmcp_plan *plan) {
  * as ops find them. */
 static int fit_plan(mmcp_call *c, mmcp_plan *given, bool are_stored, mmcp_plan **out) {
   if (mmc_chain_length(given->chain) != c->n || mmc_chain_dtype(given->chain) != c->dtype) return 0;
-  if (mmcp_find_dims(c) != 1) return 0;
+  if (mmcp_plan_ensure(given) < 0) return -1;
+  if (mmcp_find_dims(c, are_stored ? given->plan : NULL) != 1) return 0;
   const int64_t *dims = mmc_chain_dims(given->chain);
   if (c->dims[0] != dims[0] && mmc_chain_batch(given->chain) == 1 &&
       mmcp_may_be_rows(c, given->precision) && c->dims[0] * c->stack_count == dims[0])
@@ -142,7 +143,7 @@ static int find_rows(mmcp_call *c, const mmcp_options *options, mmcp_plan **plan
 
 int mmcp_find_plan(mmcp_call *c, PyObject *given, PyObject *const *strings, mmcp_plan **out) {
   if (given != Py_None) return fit_plan(c, (mmcp_plan *)given, strings[0] == mmcp.stored, out);
-  if (mmcp_find_dims(c) != 1) return 0;
+  if (mmcp_find_dims(c, NULL) != 1) return 0;
   mmcp_options options = {strings[0], strings[1], strings[2]};
   if (check_options(&options) < 0) return -1;
   tell_turned(c, options.precision);

@@ -41,7 +41,7 @@ static PyObject *describe_items(PyObject *const *items, Py_ssize_t n, mmcp_view 
   int done = stack != NULL ? mmcp_read_chain(&c)
              : n > 0       ? mmcp_acquire_factors(&c, items, want)
                            : 0;
-  if (done == 1) done = mmcp_find_dims(&c);
+  if (done == 1) done = mmcp_find_dims(&c, NULL);
   if (done == 1) result = describe(&c);
   if (done == 0) result = Py_NewRef(Py_NotImplemented);
   mmcp_call_close(&c, block);

@@ -298,17 +298,26 @@ int mmcp_read_chain(mmcp_call *c) {
   return 1;
 }
 
-int mmcp_find_dims(mmcp_call *c) {
+/* Says whether factor i is a line that stands for a square matrix; it lies as its op finds it. */
+static bool is_line(const mmcp_call *c, const mmc_plan *plan, int64_t i) {
+  const mmc_matrix *x = &c->matrices[i];
+  return plan != NULL && x->rows != x->cols && (x->rows == 1 || x->cols == 1) &&
+         mmc_plan_takes_line(plan, i);
+}
+
+int mmcp_find_dims(mmcp_call *c, const mmc_plan *plan) {
   if (c->is_chain) {
     if (c->n > 1 && c->matrices[0].rows != c->matrices[0].cols) return 0;
     for (int64_t i = 0; i <= c->n; i++)
       c->dims[i] = i < c->n ? c->matrices[0].rows : c->matrices[0].cols;
     return 1;
   }
-  c->dims[0] = c->matrices[0].rows;
   for (int64_t i = 0; i < c->n; i++) {
-    if (c->dims[i] != c->matrices[i].rows) return 0;
-    c->dims[i + 1] = c->matrices[i].cols;
+    int64_t rows = c->matrices[i].rows, cols = c->matrices[i].cols;
+    if (is_line(c, plan, i)) rows = cols = rows * cols;
+    if (i == 0) c->dims[0] = rows;
+    if (c->dims[i] != rows) return 0;
+    c->dims[i + 1] = cols;
   }
   return 1;
 }

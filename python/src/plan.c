@@ -621,10 +621,18 @@ static PyObject *plan_arguments(mmcp_plan *self, void *unused) {
                        self->location == MMC_DEVICE ? Py_True : Py_False, self->order);
 }
 
+static PyObject *plan_takes_line(mmcp_plan *self, PyObject *index) {
+  const Py_ssize_t i = PyNumber_AsSsize_t(index, PyExc_IndexError);
+  if ((i == -1 && PyErr_Occurred()) || mmcp_plan_ensure(self) < 0) return NULL;
+  return PyBool_FromLong(mmc_plan_takes_line(self->plan, i));
+}
+
 static PyMethodDef plan_methods[] = {
     {"describe", (PyCFunction)plan_describe, METH_O, "The plan as 'text', 'json' or 'dot'."},
     {"_takes_less", (PyCFunction)plan_takes_less, METH_O,
      "Whether one product of many rows takes surely less than this batch of its rows."},
+    {"_takes_line", (PyCFunction)plan_takes_line, METH_O,
+     "Whether a diagonal or an index may be given as a row for this factor."},
     {"products", (PyCFunction)plan_products, METH_NOARGS,
      "A pair (left, right) for each product: a factor, or n plus an earlier product."},
     {NULL, NULL, 0, NULL},

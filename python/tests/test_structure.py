@@ -162,6 +162,78 @@ def test_a_permutation_by_its_index():
             mmchain.permutation(wrong)
 
 
+def lines_of(factors, objective="time"):
+    plan = mmchain.plan(factors, objective=objective)
+    return [plan._takes_line(i) for i in range(len(factors))]
+
+
+def chains_of_lines(dtype):
+    """Chains of diagonals and indices, and the same of matrices."""
+    n = 70
+    d, e = mmchain.diagonal(rng.uniform(1, 2, n).astype(dtype)), mmchain.diagonal(matrix(1, n, dtype)[0] + 3)
+    p, q = (mmchain.permutation(rng.permutation(n)) for _ in range(2))
+    a, b = matrix(n, 7, dtype), mmchain.lower(np.tril(matrix(n, n, dtype)))
+    inverse = mmchain.inv
+    for factors in (
+        [p, a], [a.T, p], [p.T, a[:, 0]], [a[:, 0], q], [inverse(p), q.H, a], [d, a], [a.T, d.H], [inverse(e), a],
+        [a.T, inverse(e.H), e, p, a], [d, p, d.T, p.T, a], [p, d], [d, b, p, a], [p, p, p], [inverse([p, d]), a],
+        [d, inverse([e, b, p]), a], [mmchain.low_rank(a, a.T), p, a], [d], [inverse(d)], [p.T],
+    ):
+        yield factors, whole(factors)
+
+
+def whole(items):
+    if isinstance(items, list):
+        return [whole(item) for item in items]
+    if isinstance(items, mmchain.Factor):
+        return mmchain.Factor(items.array, items.words, items.op, items.inverse)
+    return mmchain.inv(whole(items.factors)) if type(items).__name__ == "Group" else items
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_diagonals_and_indices_are_the_matrices_of_which_they_are(dtype):
+    tolerance = 1e-4 if dtype in ("float32", "complex64") else 1e-12
+    for factors, matrices in chains_of_lines(dtype):
+        wanted = mmchain.multi_dot(matrices)
+        plan = mmchain.plan(factors)
+        out = np.empty_like(wanted)
+        results = [mmchain.multi_dot(factors) for _ in range(2)]
+        results += [mmchain.multi_dot(factors, out=out), plan.execute(factors), plan.execute(matrices)]
+        for result in results:
+            assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)
+            np.testing.assert_allclose(result, wanted, rtol=tolerance, atol=tolerance * abs(wanted).max())
+
+
+def test_no_matrix_is_made_of_an_index_or_a_diagonal():
+    n = 1 << 17  # of which a matrix has 2^34 elements
+    index, a, d = rng.permutation(n), rng.random((n, 2)), rng.random(n)
+    p, scale = mmchain.permutation(index), mmchain.diagonal(d)
+    assert p.shape == (n, n) and lines_of([p, scale, a]) == [True, True, False]
+    np.testing.assert_array_equal(mmchain.multi_dot([p, scale, a]), (d[:, None] * a)[index])
+    np.testing.assert_array_equal(mmchain.multi_dot([p.T, p, a]), a)
+    assert not p._made and not scale._made
+
+
+def test_a_diagonal_is_as_it_was_when_it_was_said():
+    for n in (3, 70):
+        d = np.arange(n) - 1.0
+        factor = mmchain.diagonal(d)
+        d[:] = 7
+        np.testing.assert_array_equal(mmchain.multi_dot([factor, np.ones(n)]), np.arange(n) - 1)
+        np.testing.assert_array_equal(factor.array, np.diag(np.arange(n) - 1.0))
+        with pytest.raises(LinAlgError, match="factor 1 is singular: pivot 2 is zero"):
+            mmchain.multi_dot([mmchain.inv(factor), np.ones(n)])
+
+
+def test_a_row_alone_is_no_diagonal():
+    d, x = mmchain.diagonal(np.arange(70.0)), np.ones((70, 2))
+    plan = mmchain.plan([d, x])
+    with pytest.raises(ValueError):
+        plan.execute([np.ones((1, 70)), x])
+    with pytest.raises(ValueError, match="not aligned"):
+        mmchain.multi_dot([d, np.ones((4, 2))])
+
+
 def test_low_rank():
     u, v, a = matrix(300, 3), matrix(3, 200), matrix(200, 50)
     low = mmchain.low_rank(u, v)

@@ -120,6 +120,26 @@ def test_dtypes_and_errors():
     assert mmchain.plan([mmchain.inv(mmchain.lower(a)), a], objective="flops").steps[0].kernel == "trsm"
 
 
+def test_no_matrix_is_made_of_an_index_or_a_diagonal():
+    n = 1 << 17  # of which a matrix has 2^34 elements
+    index, d, x = torch.randperm(n), torch.rand(n), torch.rand(n, 2).requires_grad_()
+    factors = [mmchain.permutation(index), mmchain.diagonal(d), x]
+    for _ in range(2):
+        product = mmchain.multi_dot(factors)
+        assert torch.equal(product, (d[:, None] * x)[index])
+    (slope,) = torch.autograd.grad(product.sum(), x)
+    assert torch.equal(slope, d[:, None].expand(n, 2))
+    assert not factors[0]._made and not factors[1]._made
+
+
+def test_gradients_of_a_diagonal_beside_an_index():
+    index, x = torch.randperm(70), matrix(70, 1, torch.float64).requires_grad_()
+    d = torch.rand(70, dtype=torch.float64).add(1).requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda d, x: mmchain.multi_dot([mmchain.permutation(index), mmchain.inv(mmchain.diagonal(d)), x]), (d, x)
+    )
+
+
 def test_known_chains_are_not_described_again(monkeypatch):
     low, x = torch.eye(4) * 2, torch.ones(4, 2)
     chains = [[mmchain.inv(mmchain.lower(low)), x], [mmchain.diagonal(torch.arange(4.0)), x]]

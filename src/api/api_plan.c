@@ -190,6 +190,11 @@ const char *mmc_plan_device(const mmc_plan *plan) {
   return plan != NULL ? plan->plan.device : "";
 }
 
+bool mmc_plan_takes_line(const mmc_plan *plan, int64_t index) {
+  return plan != NULL && index >= 0 && index < plan->plan.chain->n &&
+         mmci_plan_takes_line(&plan->plan, (int32_t)index);
+}
+
 int64_t mmc_plan_step_count(const mmc_plan *plan) {
   return plan != NULL ? plan->plan.step_count : 0;
 }

@@ -21,6 +21,11 @@ static inline bool mmci_traits_mirrored(uint32_t traits) {
   return (traits & (MMC_SYMMETRIC | MMC_HERMITIAN)) != 0;
 }
 
+/* Says whether a row of its diagonal, or of its index, tells all of a square matrix. */
+static inline bool mmci_traits_take_line(uint32_t traits) {
+  return mmci_traits_have(traits, MMC_DIAGONAL) || (traits & MMC_PERMUTATION) != 0;
+}
+
 /* Returns the closed set of a square matrix with these traits. */
 uint32_t mmci_traits_close(uint32_t traits, bool is_complex);
 /* Returns the traits of the transposed matrix, conjugated or not. */

@@ -80,6 +80,35 @@ void mmci_plan_destroy(mmci_plan *plan) {
   mmci_plan_energy_destroy(plan->energy);
 }
 
+/* Says whether a step takes the line of a matrix for the operand on one of its sides. */
+static bool step_takes_line(const mmci_structure_step *x, bool right, bool is_diagonal) {
+  if (x->mirrored || right != (x->right != x->reversed)) return false;
+  return is_diagonal ? x->kernel == MMCI_STRUCTURE_SCALE && !x->formed[right]
+                     : x->kernel == MMCI_STRUCTURE_PERMUTE;
+}
+
+bool mmci_plan_takes_line(const mmci_plan *plan, int32_t i) {
+  const mmc_chain *chain = plan->chain;
+  if (plan->structure == NULL || plan->structure->on_device || chain->traits == NULL ||
+      !mmci_traits_take_line(chain->traits[i]) || chain->dims[i] < 2)
+    return false;
+  const bool is_diagonal = mmci_traits_have(chain->traits[i], MMC_DIAGONAL);
+  const int32_t *firsts = chain->stored != NULL ? chain->stored : chain->same;
+  for (int32_t d = 0; d <= chain->n; d++)
+    if (chain->dims[d] == 0) return false; /* nothing is multiplied */
+  bool is_read = false;
+  for (int32_t s = 0; s < plan->step_count; s++)
+    for (int side = 0; side < 2; side++) {
+      const int32_t operand = side == 0 ? plan->steps[s].left : plan->steps[s].right;
+      const bool is_it =
+          operand == i || (operand < chain->n && firsts != NULL && firsts[operand] == firsts[i]);
+      if (is_it && !step_takes_line(&plan->structure->steps.steps[s], side == 1, is_diagonal))
+        return false;
+      is_read = is_read || is_it;
+    }
+  return is_read;
+}
+
 bool mmci_plan_keeps_k(const mmci_plan *plan, int64_t m, int64_t k, int64_t n) {
   mmci_precision precision;
   if (mmci_precision_read(plan->precision, &precision, NULL) != MMC_OK) return false;

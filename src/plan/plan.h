@@ -117,6 +117,7 @@ typedef struct mmci_plan_structure {
   mmci_structure_steps steps;    /* one for every step of the plan */
   uint64_t scratch_offset_bytes; /* in the workspace: room for copies that a step works on */
   bool by_time;
+  bool on_device; /* factors are read in a device's memory */
   /* Where inverses of products are taken apart: the factor at each place of the tree; else NULL. */
   int32_t *factors;
 } mmci_plan_structure;
@@ -183,6 +184,9 @@ static inline const int32_t *mmci_plan_reads(const mmci_plan *plan, const mmci_p
 /* Says whether sums of such a product of the plan must not be cut along k, because it is
  * reproducible and mmci_gemm_keeps_k() says so. */
 bool mmci_plan_keeps_k(const mmci_plan *plan, int64_t m, int64_t k, int64_t n);
+
+/* Says whether the matrix of factor i is only read by steps that take its line. */
+bool mmci_plan_takes_line(const mmci_plan *plan, int32_t i);
 
 /* Writes every step's mmci_plan_range() to an array that the caller frees. Returns E_NOMEM. */
 mmc_status mmci_plan_ranges(const mmci_plan *plan, mmci_range **out, mmci_error *error);

@@ -171,12 +171,12 @@ static mmc_status fill_steps(const mmci_structure_steps *list, const int64_t *di
 }
 
 /* Adds room for what the steps copy. */
-static mmc_status add_scratch(mmci_plan *plan, bool on_device, mmci_error *error) {
+static mmc_status add_scratch(mmci_plan *plan, mmci_error *error) {
   uint64_t most = 0;
   for (int32_t s = 0; s < plan->step_count; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     uint64_t bytes = mmci_structure_scratch(&plan->structure->steps.steps[s], plan->chain->dtype,
-                                            on_device, step->m, step->k, step->n);
+                                            plan->structure->on_device, step->m, step->k, step->n);
     if (bytes > most) most = bytes;
   }
   plan->structure->scratch_offset_bytes = (plan->workspace_bytes + 63) & ~(uint64_t)63;
@@ -213,6 +213,7 @@ static mmc_status build(const mmci_planning *p, const mmci_structure_table *tabl
   plan->structure = mmci_alloc_zeroed(1, sizeof *plan->structure);
   if (plan->structure == NULL) return mmci_fail_nomem(error, sizeof *plan->structure);
   plan->structure->by_time = prices->gemm_s != NULL;
+  plan->structure->on_device = mmci_offers_device_memory(p->on);
   mmci_structure_steps *list = &plan->structure->steps;
   mmc_status status = mmci_structure_list(table, prices, list, error);
   if (status == MMC_OK) status = mmci_chain_copy(p->chain, &plan->chain, error);
@@ -224,7 +225,7 @@ static mmc_status build(const mmci_planning *p, const mmci_structure_table *tabl
     status = mmci_tree_multiplications(&plan->tree, table->chain->dims, &plan->tree_multiplications,
                                        error);
   if (status == MMC_OK) status = fill_steps(list, table->chain->dims, plan, error);
-  if (status == MMC_OK) status = add_scratch(plan, mmci_offers_device_memory(p->on), error);
+  if (status == MMC_OK) status = add_scratch(plan, error);
   if (status != MMC_OK) return status;
   const uint64_t batch = (uint64_t)p->chain->batch;
   plan->multiplications = mmci_u128_mul(list->cost.count, batch);

@@ -295,13 +295,19 @@ static bool is_shared_as_said(const mmc_chain *chain, const mmc_matrix *factors,
   return is_one;
 }
 
-static mmc_status check_factors(const mmc_chain *chain, const mmc_matrix *factors,
+bool mmci_matrix_is_line(const mmc_chain *chain, int32_t i, const mmc_matrix *matrix) {
+  return chain->traits != NULL && mmci_traits_take_line(chain->traits[i]) && matrix->rows == 1 &&
+         chain->dims[i] > 1 && chain->dims[i] == chain->dims[i + 1];
+}
+
+static mmc_status check_factors(const mmc_chain *chain, const mmc_matrix *factors, bool lines,
                                 const extent *result, const places *x, mmci_error *error) {
   mmc_status status = MMC_OK;
   for (int32_t i = 0; i < chain->n && status == MMC_OK; i++) {
     bool as_is = chain->ops[i] == MMC_OP_N;
     extent bytes;
-    status = check_matrix(chain, &factors[i], i, chain->dims[as_is ? i : i + 1],
+    const bool is_line = lines && mmci_matrix_is_line(chain, i, &factors[i]);
+    status = check_matrix(chain, &factors[i], i, is_line ? 1 : chain->dims[as_is ? i : i + 1],
                           chain->dims[as_is ? i + 1 : i], &bytes, error);
     if (status == MMC_OK && factor_meets(chain, &factors[i], &bytes, result, x))
       status = fail_matrix(i, "overlaps the result", error);
@@ -314,8 +320,8 @@ static mmc_status check_factors(const mmc_chain *chain, const mmc_matrix *factor
   return status;
 }
 
-mmc_status mmci_matrices_check(const mmc_chain *chain, const mmc_matrix *factors,
-                               const mmc_matrix *out, mmci_error *error) {
+static mmc_status check_all(const mmc_chain *chain, const mmc_matrix *factors, bool lines,
+                            const mmc_matrix *out, mmci_error *error) {
   if (factors == NULL) return mmci_fail(error, MMC_E_ARG, "factors: expected an array, got NULL");
   if (out == NULL) return mmci_fail(error, MMC_E_ARG, "out: expected a matrix, got NULL");
   extent result;
@@ -323,9 +329,19 @@ mmc_status mmci_matrices_check(const mmc_chain *chain, const mmc_matrix *factors
   mmc_status status =
       check_matrix(chain, out, -1, chain->dims[0], chain->dims[chain->n], &result, error);
   if (status == MMC_OK) status = find_places(chain, out, &result, &places, error);
-  if (status == MMC_OK) status = check_factors(chain, factors, &result, &places, error);
+  if (status == MMC_OK) status = check_factors(chain, factors, lines, &result, &places, error);
   free(places.sorted);
   return status;
+}
+
+mmc_status mmci_matrices_check(const mmc_chain *chain, const mmc_matrix *factors,
+                               const mmc_matrix *out, mmci_error *error) {
+  return check_all(chain, factors, false, out, error);
+}
+
+mmc_status mmci_matrices_check_lines(const mmc_chain *chain, const mmc_matrix *factors,
+                                     const mmc_matrix *out, mmci_error *error) {
+  return check_all(chain, factors, true, out, error);
 }
 
 /* Says of one matrix what is wrong with it by its name, in place of the result's. */

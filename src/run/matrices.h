@@ -10,6 +10,12 @@
 mmc_status mmci_matrices_check(const mmc_chain *chain, const mmc_matrix *factors,
                                const mmc_matrix *out, mmci_error *error);
 
+/* Does the same where a diagonal matrix, or a permutation, may be given as a line. */
+mmc_status mmci_matrices_check_lines(const mmc_chain *chain, const mmc_matrix *factors,
+                                     const mmc_matrix *out, mmci_error *error);
+/* Says whether a matrix stands for factor i as one row, of its diagonal or of its index. */
+bool mmci_matrix_is_line(const mmc_chain *chain, int32_t i, const mmc_matrix *matrix);
+
 /* Checks one matrix of the chain's batch and dtype, that is read, against its size as stored; the
  * message begins with its name, a static text. */
 mmc_status mmci_matrix_check(const mmc_chain *chain, const char *name, const mmc_matrix *matrix,

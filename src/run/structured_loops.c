@@ -255,11 +255,33 @@ static void find_ones(mmc_dtype dtype, const mmci_line_matrix *m, int64_t *index
   }
 }
 
+static double number_at(mmc_dtype dtype, const void *data, int64_t i) {
+  const int64_t at = mmci_dtype_is_complex(dtype) ? 2 * i : i;
+  return dtype == MMC_F32 || dtype == MMC_C64 ? (double)((const float *)data)[at]
+                                              : ((const double *)data)[at];
+}
+
+/* Does the same where M is given by its index. A number that is none of a row stands for zeros. */
+static void read_index(mmc_dtype dtype, const mmci_line_matrix *m, int64_t *index) {
+  for (int64_t i = 0; i < m->side && m->turned; i++) index[i] = -1;
+  for (int64_t i = 0; i < m->side; i++) {
+    const double number = number_at(dtype, m->data, i * m->index_step);
+    const int64_t at = number >= 0 && number < (double)m->side ? (int64_t)number : -1;
+    if (!m->turned)
+      index[i] = at;
+    else if (at >= 0)
+      index[at] = i;
+  }
+}
+
 void mmci_permute_lines(mmc_dtype dtype, const mmci_line_matrix *m, const mmci_lines *lines,
                         int64_t *index) {
   const size_t size = mmc_dtype_size(dtype);
   if (m->side == 0 || lines->count == 0 || lines->length == 0) return;
-  find_ones(dtype, m, index);
+  if (m->index_step > 0)
+    read_index(dtype, m, index);
+  else
+    find_ones(dtype, m, index);
   for (int64_t l = 0; l < lines->count; l++) {
     char *c = (char *)lines->c + (size_t)(l * lines->ldc) * size;
     const int64_t from = lines->along ? l : index[l];

@@ -14,6 +14,10 @@ typedef struct mmci_line_matrix {
   int64_t side, row_step, column_step;
   bool conj;
   mmc_band band;
+  /* Of a permutation that is given by its index, the elements from one number of that to the next;
+   * else 0. Where turned, M is the transposed one of that permutation. */
+  int64_t index_step;
+  bool turned;
 } mmci_line_matrix;
 
 /* Lines of B and C, length elements long. */

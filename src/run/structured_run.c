@@ -66,6 +66,8 @@ typedef struct view {
   int64_t rows, cols;
   uint32_t traits;
   mmc_band band;
+  int64_t
+      line_step; /* elements between those of a line that stands for the matrix; 0 if none does */
 } view;
 
 /* A matrix that is written: element (r, c) at r * ld + c, or at c * ld + r when by_columns. */
@@ -91,10 +93,17 @@ typedef struct execution {
 static view view_factor(const execution *e, int32_t i) {
   const mmc_chain *chain = e->run->steps.plan->chain;
   mmc_matrix matrix = mmci_matrix_of_batch(&e->factors[i], chain->dtype, e->first);
+  const int64_t ld = mmci_matrix_ld(&matrix);
+  int64_t line_step = 0;
+  if (mmci_matrix_is_line(chain, i, &matrix)) {
+    line_step = matrix.layout == MMC_ROW_MAJOR ? 1 : ld;
+    matrix.layout = MMC_ROW_MAJOR;
+  }
   return (view){.data = matrix.data,
-                .form = mmci_factor_form(chain, i, &matrix, mmci_matrix_ld(&matrix), 0),
+                .form = mmci_factor_form(chain, i, &matrix, ld, 0),
                 .rows = chain->dims[i],
-                .cols = chain->dims[i + 1]};
+                .cols = chain->dims[i + 1],
+                .line_step = line_step};
 }
 
 static view view_operand(const execution *e, int32_t operand) {
@@ -108,7 +117,8 @@ static view view_operand(const execution *e, int32_t operand) {
 }
 
 static view view_transposed(const mmc_chain *chain, view x, bool conjugated) {
-  view turned = {.data = x.data, .form = x.form, .rows = x.cols, .cols = x.rows};
+  view turned = {
+      .data = x.data, .form = x.form, .rows = x.cols, .cols = x.rows, .line_step = x.line_step};
   turned.form.trans = !x.form.trans;
   if (conjugated && mmci_dtype_is_complex(chain->dtype)) turned.form.conj = !x.form.conj;
   turned.traits = mmci_traits_transpose(x.traits);
@@ -294,7 +304,8 @@ enum {
 static void scale(const execution *e, const view *d, const view *x, bool right, bool divides,
                   const target *c, int64_t *pivot) {
   const mmc_dtype dtype = e->run->steps.plan->chain->dtype;
-  const int64_t size = (int64_t)mmc_dtype_size(dtype), step = d->form.ld + 1,
+  const int64_t size = (int64_t)mmc_dtype_size(dtype),
+                step = d->line_step > 0 ? d->line_step : d->form.ld + 1,
                 lines = c->by_columns ? c->cols : c->rows,
                 length = c->by_columns ? c->rows : c->cols;
   const bool by_line = right == c->by_columns, /* a line has one number */
@@ -505,7 +516,9 @@ static void multiply_lines(execution *e, mmci_structure_kernel kernel, const vie
                               .row_step = turned ? 1 : a->form.ld,
                               .column_step = turned ? a->form.ld : 1,
                               .conj = a->form.conj,
-                              .band = right ? mmci_band_transpose(a->band) : a->band};
+                              .band = right ? mmci_band_transpose(a->band) : a->band,
+                              .index_step = a->line_step,
+                              .turned = turned};
   const bool is_square = b->rows == b->cols && kernel == MMCI_STRUCTURE_BAND;
   const int64_t all = mmci_band_full(b->rows > b->cols ? b->rows : b->cols).below;
   mmc_band rest = is_square ? b->band : (mmc_band){all, all};
@@ -745,9 +758,22 @@ static mmc_status run_chains(mmci_structured_run *run, const mmc_matrix *factors
   return status;
 }
 
+static mmc_status check_matrices(const mmci_structured_run *run, const mmc_matrix *factors,
+                                 const mmc_matrix *out, mmci_error *error) {
+  const mmci_plan *plan = run->steps.plan;
+  for (int32_t i = 0; i < plan->chain->n && factors != NULL; i++)
+    if (mmci_matrix_is_line(plan->chain, i, &factors[i]) && !mmci_plan_takes_line(plan, i))
+      return mmci_fail(error, MMC_E_ARG,
+                       "factors[%" PRId32
+                       "]: expected a square matrix, as it is not only scaled or "
+                       "permuted with (mmc_plan_takes_line), got a line",
+                       i);
+  return mmci_matrices_check_lines(plan->chain, factors, out, error);
+}
+
 mmc_status mmci_structured_run_execute(mmci_structured_run *run, const mmc_matrix *factors,
                                        const mmc_matrix *out, mmci_error *error) {
-  mmc_status status = mmci_matrices_check(run->steps.plan->chain, factors, out, error);
+  mmc_status status = check_matrices(run, factors, out, error);
   if (status == MMC_OK) status = mmci_structured_run_wait(run, error);
   if (status != MMC_OK) return status;
   status = run_chains(run, factors, out, error);
@@ -763,7 +789,7 @@ mmc_status mmci_structured_run_enqueue(mmci_structured_run *run, void *stream,
   const mmci_device_async *async = run->steps.ops->async;
   const int32_t n = run->steps.plan->chain->n;
   if (async == NULL) return mmci_structured_run_execute(run, factors, out, error);
-  mmc_status status = mmci_matrices_check(run->steps.plan->chain, factors, out, error);
+  mmc_status status = check_matrices(run, factors, out, error);
   if (status != MMC_OK) return status;
   if (async->is_capturing(run->steps.device, stream))
     return mmci_fail_argument(error, MMC_E_ARG, "stream",

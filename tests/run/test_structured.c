@@ -14,7 +14,7 @@
 #include "chain/structured.h"
 #include "planner/offers.h"
 
-static int executed, left_out, kernels[64];
+static int executed, left_out, lines, kernels[64];
 static double worst;
 static const char *device; /* NULL: the host's */
 
@@ -43,6 +43,34 @@ static mmc_matrix store(uint64_t *state, mmc_dtype dtype, const dense *x) {
       element_write(dtype, place(&out, dtype, r, c), (element){creal(value), cimag(value)});
     }
   return out;
+}
+
+/* A diagonal matrix as the row of its diagonal, or a permutation as that of its index. */
+static mmc_matrix store_line(uint64_t *state, mmc_dtype dtype, uint32_t traits, const dense *x) {
+  const bool is_diagonal = (traits & MMC_DIAGONAL) == MMC_DIAGONAL;
+  dense line = {1, x->rows, malloc((size_t)x->rows * sizeof *line.at)};
+  for (int64_t r = 0; r < x->rows; r++) {
+    int64_t one = 0;
+    while (!is_diagonal && creal(x->at[r * x->cols + one]) == 0) one++;
+    line.at[r] = is_diagonal ? x->at[r * x->cols + r] : (double)one;
+  }
+  const mmc_matrix out = store(state, dtype, &line);
+  free(line.at);
+  return out;
+}
+
+/* Stores factors as lines, some of those that the plan takes. */
+static void make_lines(uint64_t *state, const structured_chain *x, const mmc_plan *plan,
+                       mmc_matrix *factors) {
+  for (int64_t i = 0; i < x->n; i++) {
+    if (x->stored[i] != i) {
+      factors[i] = factors[x->stored[i]];
+    } else if (mmc_plan_takes_line(plan, i) && random_below(state, 4) != 0) {
+      free(factors[i].data);
+      factors[i] = store_line(state, x->dtype, mmc_chain_traits(x->chain, i), &x->values[i]);
+      lines++;
+    }
+  }
 }
 
 static bool guards_are_kept(const mmc_matrix *x, mmc_dtype dtype) {
@@ -147,6 +175,10 @@ static void check_made(mmc_context *context, uint64_t seed, uint64_t *state, str
   }
   place_matrix(context, state, x.dtype, &out, &there.memory[x.n]);
   mmc_status status = mmc_plan_create(context, x.chain, options, &plan);
+  if (status == MMC_OK && device == NULL) {
+    make_lines(state, &x, plan, factors);
+    memcpy(given, factors, sizeof given);
+  }
   if (status == MMC_OK) status = mmc_run_create(plan, &run);
   if (status == MMC_OK) status = mmc_execute(run, given, &out);
   if (status == MMC_OK && device != NULL && random_below(state, 2) == 0) {
@@ -569,8 +601,11 @@ int main(int argc, char **argv) {
     if (i % 20 == 0) check_vector(context, seed + (uint64_t)i);
     if (i % 10 == 0) check_triangles(context, seed + (uint64_t)i, argc > 4 ? 700 : 170);
   }
-  printf("%d chains executed, %d left out as nearly singular, worst error %.2g of the tolerance\n",
-         executed, left_out, worst);
+  printf(
+      "%d chains executed, %d left out as nearly singular, worst error %.2g of the tolerance\n"
+      "%d factors given as lines\n",
+      executed, left_out, worst, lines);
+  if (count >= 1000 && lines == 0 && device == NULL) failures++;
   printf("steps:");
   for (int k = 0; k < MMCI_STRUCTURE_KERNELS; k++) {
     printf(" %s %d", mmci_structure_kernel_name((mmci_structure_kernel)k), kernels[k]);

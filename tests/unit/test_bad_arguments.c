@@ -280,6 +280,9 @@ static void plan_values(fixture *f) {
   IS_ZERO(mmc_plan_workspace_bytes(NULL));
   IS_EMPTY(mmc_plan_device(NULL));
   IS_ZERO(mmc_plan_device_count(NULL));
+  IS_ZERO(mmc_plan_takes_line(NULL, 0));
+  IS_ZERO(mmc_plan_takes_line(f->plan, -1));
+  IS_ZERO(mmc_plan_takes_line(f->plan, 1 << 20));
   IS_EMPTY(mmc_plan_device_name(NULL, 0));
   IS_EMPTY(mmc_plan_device_name(f->plan, 1));
   IS_EMPTY(mmc_plan_device_name(f->plan, -1));
@@ -883,7 +886,7 @@ static const struct {
     {plans, " mmc_plan_read mmc_plan_create mmc_plan_destroy mmc_plan_explain "},
     {plan_values,
      " mmc_plan_multiplications mmc_plan_workspace_bytes mmc_plan_device "
-     "mmc_plan_device_count mmc_plan_device_name mmc_plan_cut "
+     "mmc_plan_device_count mmc_plan_device_name mmc_plan_cut mmc_plan_takes_line "
      "mmc_plan_step_count mmc_plan_step mmc_plan_step_multiplications "
      "mmc_plan_step_kernel mmc_plan_traffic_words "
      "mmc_plan_step_traffic mmc_plan_predicted_seconds mmc_plan_error_bound "
