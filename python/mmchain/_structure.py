@@ -98,7 +98,8 @@ class Factor:
             return self.stored
         if not self._made:
             line, library = self.stored[0], sys.modules["torch"] if _is_torch(self.stored) else np
-            self._made.append(_matrix_of(line) if self.words[0] == "permutation" else library.diag(line))
+            is_index = self.words[0] == "permutation"
+            self._made.append(library.asarray(_matrix_of(np.asarray(line))) if is_index else library.diag(line))
         return self._made[0]
 
     def like(self, words: Tuple[str, ...], op: str, inverse: bool, stored: Any = None) -> Factor:
@@ -328,7 +329,7 @@ def _matrix_of(order: Any) -> Any:
     """The matrix of an index."""
     count = len(order)
     matrix = np.zeros((count, count), np.float32)
-    matrix[np.arange(count), np.asarray(order).astype(np.intp)] = 1
+    matrix[np.arange(count), order.real.astype(np.intp)] = 1
     return matrix
 
 

@@ -132,6 +132,14 @@ def test_no_matrix_is_made_of_an_index_or_a_diagonal():
     assert not factors[0]._made and not factors[1]._made
 
 
+def test_the_matrix_of_an_index_is_a_tensor(recwarn):
+    index = torch.randperm(70)
+    p, low = mmchain.permutation(index), torch.eye(70, dtype=torch.complex128)
+    assert torch.equal(p.array, torch.eye(70)[index])
+    assert torch.equal(mmchain.multi_dot([p, p, low]), low[index][index])
+    assert not recwarn.list
+
+
 def test_gradients_of_a_diagonal_beside_an_index():
     index, x = torch.randperm(70), matrix(70, 1, torch.float64).requires_grad_()
     d = torch.rand(70, dtype=torch.float64).add(1).requires_grad_()
