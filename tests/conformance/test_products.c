@@ -298,7 +298,9 @@ static void kernels_by_shape(const subject *on) {
   if (!on->is_blas) return;
   for (size_t t = 0; t < sizeof expected / sizeof *expected; t++) {
     const char *name = on->ops->kernel_name(on->device, &expected[t].gemm);
-    if (!expect(strcmp(name, expected[t].name) == 0, expected[t].name))
+    /* An OpenBLAS that does not know the processor computes fewer. */
+    const bool is_other = strcmp(expected[t].name, "gemm") == 0 && strcmp(name, "lines") == 0;
+    if (!expect(is_other || strcmp(name, expected[t].name) == 0, expected[t].name))
       printf("  case %zu is \"%s\"\n", t, name);
   }
 }

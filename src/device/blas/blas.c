@@ -35,6 +35,7 @@
 #include "device/blas/small.h"
 #include "device/blas/structured.h"
 #include "device/blas/threads.h"
+#include "device/blas/vector_loops.h"
 #include "device/blas/ways.h"
 #include "device/blas/whole_gemm.h"
 #include "device/blas/workers.h"
@@ -513,7 +514,9 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
     case MMCI_METHOD_DOT:
       return "dot";
     case MMCI_METHOD_VECTORS:
-      return mmci_blas_is_reproducible(gemm) ? "lines in order" : "vectors";
+      return mmci_blas_is_reproducible(gemm) ? "lines in order"
+             : mmci_vectors_pay(gemm)        ? "vectors"
+                                             : "lines";
     case MMCI_METHOD_MATRIX_VECTOR:
     case MMCI_METHOD_VECTOR_MATRIX:
       return "gemv";

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/module_dir.h"
+#include "device/blas/advice.h"
 
 #ifdef MMCI_BLAS_LINKED
 #include <cblas.h>
@@ -17,6 +18,10 @@ mmci_cblas mmci_blas;
 
 /* Where the functions of a loaded library come from; without a library where none was loaded. */
 static mmci_cblas_origin taken;
+
+static bool has_old_kernels(const mmci_cblas *openblas) {
+  return mmci_openblas_is_slow(openblas->get_config(), mmci_simd_of_processor());
+}
 
 /* ---- the one that was linked ----------------------------------------------------------------- */
 
@@ -72,6 +77,7 @@ static bool take_linked(void) {
       (library != NULL && dlsym(library, "openblas_get_config") != NULL)) {
     MMCI_OPENBLAS_FUNCTIONS(SET_LINKED)
     mmci_blas.is_openblas = true;
+    mmci_blas.has_old_kernels = has_old_kernels(&mmci_blas);
   }
 #endif
   return true;
@@ -135,7 +141,10 @@ static bool take_named(void *library, const naming *names) {
   bool all = true;
   MMCI_OPENBLAS_FUNCTIONS(FIND)
   found.is_openblas = all;
-  if (!all) found = (mmci_cblas){0};
+  if (all)
+    found.has_old_kernels = has_old_kernels(&found);
+  else
+    found = (mmci_cblas){0};
   all = all || (names->prefix[0] == '\0' && names->suffix[0] == '\0'); /* any CBLAS has these */
   if (is_wide(&found, names)) {
     MMCI_CBLAS_FUNCTIONS(FIND, , )

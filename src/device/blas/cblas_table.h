@@ -59,6 +59,7 @@ typedef struct mmci_cblas {
   MMCI_CBLAS_FUNCTIONS(MMCI_CBLAS_FIELD, int64_t, int64_t)
   MMCI_OPENBLAS_FUNCTIONS(MMCI_CBLAS_FIELD) /* each is NULL for a CBLAS that is no OpenBLAS */
   bool is_openblas;
+  bool has_old_kernels; /* an OpenBLAS that does not know instructions of this processor */
 } mmci_cblas;
 
 /* Holds the functions after mmci_cblas_find() has succeeded. */

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/interrupt.h"
-#include "device/blas/advice.h"
 #include "device/blas/cblas_table.h"
 #include "device/blas/integer_loops.h"
 #include "device/blas/ordered.h"
@@ -112,9 +111,7 @@ static void find_prices(void) {
 #if defined(__x86_64__)
   const bool is_amd = __builtin_cpu_is("amd");
   if (mmci_ordered_tiles_here() == &mmci_ordered_tiles_avx512) {
-    const double of_blas =
-        mmci_blas.is_openblas && mmci_openblas_is_slow(mmci_blas.get_config(), MMCI_AVX512) ? 0.5
-                                                                                            : 1;
+    const double of_blas = mmci_blas.has_old_kernels ? 0.5 : 1;
     prices_here =
         (mmci_word_prices){of_blas * (is_amd ? 0.5 : 1), of_blas * (is_amd ? 1 : 3), of_blas};
   } else if (mmci_ordered_tiles_here() == &mmci_ordered_tiles_avx2) {

@@ -50,6 +50,15 @@ static bool is_worth_threads(const mmci_gemm *gemm) {
          mmci_blas_threads() > 1;
 }
 
+/* OpenBLAS gives a product of a matrix and a vector to one thread below so many terms, and one of
+ * two matrices up to so many, of complex ones an eighth. */
+enum { SERIAL_GEMV = 9216, SERIAL_GEMM = 64 * 64 * 64, SERIAL_COMPLEX_GEMM = SERIAL_GEMM / 8 };
+
+static bool is_serial_gemm(const mmci_gemm *gemm) {
+  const double terms = (double)gemm->m * (double)gemm->k * (double)gemm->n;
+  return terms <= (is_real(gemm->dtype) ? SERIAL_GEMM : SERIAL_COMPLEX_GEMM);
+}
+
 mmci_method mmci_blas_method(const mmci_gemm *gemm) {
   int64_t m = gemm->m, k = gemm->k, n = gemm->n;
   bool real = is_real(gemm->dtype), a_conj = !real && gemm->a.conj, b_conj = !real && gemm->b.conj;
@@ -73,6 +82,9 @@ mmci_method mmci_blas_method(const mmci_gemm *gemm) {
   if (m == 1 && !a_conj && has_op(!gemm->b.trans, b_conj)) return MMCI_METHOD_VECTOR_MATRIX;
   const bool has_ops = has_op(gemm->a.trans, a_conj) && has_op(gemm->b.trans, b_conj);
   if (mmci_small_pays(gemm) && !(has_ops && is_worth_threads(gemm))) return MMCI_METHOD_SMALL;
+  if (mmci_blas.has_old_kernels && mmci_lines_pay(gemm) &&
+      (is_serial_gemm(gemm) || mmci_blas_threads() == 1))
+    return MMCI_METHOD_VECTORS;
   return has_ops ? MMCI_METHOD_MATRIX_MATRIX : MMCI_METHOD_LOOPS;
 }
 
@@ -214,7 +226,7 @@ mmci_blas_fn mmci_blas_call(mmci_gemm *gemm) {
 double mmci_blas_serial_s(const mmci_gemm *gemm) {
   mmci_method method = mmci_blas_method(gemm);
   if (method == MMCI_METHOD_SEMIRING) return mmci_semiring_serial_s(gemm);
-  if (method == MMCI_METHOD_VECTORS)
+  if (method == MMCI_METHOD_VECTORS && mmci_vectors_pay(gemm))
     return 4e-9 + mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / 2e10;
   const double rate = method == MMCI_METHOD_LOOPS     ? 1e9
                       : method == MMCI_METHOD_DIRECT  ? 1e10
@@ -222,15 +234,6 @@ double mmci_blas_serial_s(const mmci_gemm *gemm) {
                       : method == MMCI_METHOD_PANELS  ? 9e10
                                                       : 4e10;
   return 2e-8 + mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / rate;
-}
-
-/* OpenBLAS gives a product of a matrix and a vector to one thread below so many terms, and one of
- * two matrices up to so many, of complex ones an eighth. */
-enum { SERIAL_GEMV = 9216, SERIAL_GEMM = 64 * 64 * 64, SERIAL_COMPLEX_GEMM = SERIAL_GEMM / 8 };
-
-static bool is_serial_gemm(const mmci_gemm *gemm) {
-  const double terms = (double)gemm->m * (double)gemm->k * (double)gemm->n;
-  return terms <= (is_real(gemm->dtype) ? SERIAL_GEMM : SERIAL_COMPLEX_GEMM);
 }
 
 bool mmci_blas_has_threads(const mmci_gemm *gemm) {

@@ -105,15 +105,29 @@ static double most_terms(const mmci_gemm *x) {
   return mmci_dtype_is_complex(x->dtype) ? MOST_COMPLEX : x->n < 4 ? MOST_SHORT : 0;
 }
 
-bool mmci_vectors_pay(const mmci_gemm *x) {
-  if (x->dtype != MMC_F32 && x->dtype != MMC_F64 && !mmci_dtype_is_complex(x->dtype)) return false;
-  if (x->m == 0 || x->k == 0 || x->n == 0 || x->accumulate || x->rule.semiring != MMC_PLUS_TIMES)
-    return false;
-  if (is_ordered(x))
-    return mmci_gemm_is_in_order(x) && has_fma() &&
-           mmci_gemm_mkn(x) <= (has_avx512() ? MOST_ORDERED_WIDE : MOST_ORDERED) &&
-           choose_ordered_way(x) != NONE;
+/* Says whether there are loops for such elements, and something to do for them. */
+static bool has_loops(const mmci_gemm *x) {
+  const bool is_float = x->dtype == MMC_F32 || x->dtype == MMC_F64;
+  return (is_float || mmci_dtype_is_complex(x->dtype)) && x->m > 0 && x->k > 0 && x->n > 0 &&
+         !x->accumulate && x->rule.semiring == MMC_PLUS_TIMES;
+}
+
+/* Says whether the loops for short lines and sums are for a native product. */
+static bool is_short(const mmci_gemm *x) {
   return mmci_gemm_mkn(x) <= most_terms(x) && choose_way(x) != NONE;
+}
+
+bool mmci_vectors_pay(const mmci_gemm *x) {
+  if (!has_loops(x)) return false;
+  if (!is_ordered(x)) return is_short(x);
+  return mmci_gemm_is_in_order(x) && has_fma() &&
+         mmci_gemm_mkn(x) <= (has_avx512() ? MOST_ORDERED_WIDE : MOST_ORDERED) &&
+         choose_ordered_way(x) != NONE;
+}
+
+bool mmci_lines_pay(const mmci_gemm *x) {
+  return has_loops(x) && x->m > 1 && x->n > 1 && has_avx512() &&
+         mmci_gemm_mkn(x) <= MOST_ORDERED_WIDE && choose_ordered_way(x) == LINES;
 }
 
 static const mmci_vectors_set *loops_here(void) {
@@ -123,15 +137,14 @@ static const mmci_vectors_set *loops_here(void) {
   return &mmci_vectors_portable;
 }
 
-/* Returns the loops for products of this shape, by sums or by lines, as choose_way() says. */
-static mmci_vectors_fn loops_of(const mmci_gemm *x, bool by_sums) {
+/* Returns the loops for products of this shape, in order, by sums or by lines. */
+static mmci_vectors_fn loops_of(const mmci_gemm *x, bool in_order, bool by_sums) {
   const bool is_complex = mmci_dtype_is_complex(x->dtype);
   const bool is_double = x->dtype == MMC_F64 || x->dtype == MMC_C128;
   const int type = 2 * is_complex + is_double;
 #if defined(__x86_64__)
   enum { LEAST_BYTES = 64, LEAST_ROWS = 2 };
-  if (is_ordered(x))
-    return (has_avx512() ? mmci_ordered_lines_avx512 : mmci_ordered_lines_avx2)[type];
+  if (in_order) return (has_avx512() ? mmci_ordered_lines_avx512 : mmci_ordered_lines_avx2)[type];
   /* A complex sum is added up in more steps than few terms take. */
   const bool has_terms = !is_complex || (size_t)x->k * mmc_dtype_size(x->dtype) >= LEAST_BYTES;
   if (by_sums && has_terms && (x->m >= 2 || x->n >= 2) && has_avx512())
@@ -145,7 +158,8 @@ mmci_vectors mmci_vectors_make(const mmci_gemm *gemm, int64_t a_step, int64_t b_
                                int64_t c_step) {
   const bool is_complex = mmci_dtype_is_complex(gemm->dtype);
   const int64_t parts = is_complex ? 2 : 1;
-  const way way = is_ordered(gemm) ? choose_ordered_way(gemm) : choose_way(gemm);
+  const bool in_order = is_ordered(gemm) || !is_short(gemm);
+  const way way = in_order ? choose_ordered_way(gemm) : choose_way(gemm);
   const bool swapped = way == LINES_SWAPPED || way == SUMS_SWAPPED;
   const bool by_sums = way == SUMS || way == SUMS_SWAPPED;
   mmci_gemm x = *gemm;
@@ -173,5 +187,5 @@ mmci_vectors mmci_vectors_make(const mmci_gemm *gemm, int64_t a_step, int64_t b_
                         .sign_b = is_complex && x.b.conj ? -1 : 1,
                         .swapped = swapped,
                         .turned = gemm->turned != swapped,
-                        .multiply = loops_of(&x, by_sums)};
+                        .multiply = loops_of(&x, in_order, by_sums)};
 }
