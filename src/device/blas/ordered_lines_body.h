@@ -14,7 +14,7 @@ INLINE void NAME(tile)(const bool is_complex, const bool turned, const int rows,
   const NUMBER both = (NUMBER)(-x->sign_a * x->sign_b);
   const VECTOR first = SIGNS(1, (NUMBER)(turned ? x->sign_a : x->sign_b)),
                second = SIGNS(both, (NUMBER)(turned ? x->sign_b : x->sign_a));
-  VECTOR sums[ROWS][2];
+  VECTOR sums[ROWS][4];
   for (int r = 0; r < rows; r++)
     for (int v = 0; v < vectors; v++) sums[r][v] = (VECTOR){0};
   for (int64_t p = 0; p < x->k; p++, a += x->a_along, b += x->b_down)
@@ -60,6 +60,9 @@ INLINE void NAME(some_rows)(const bool is_complex, const bool turned, const int 
     return;
   }
   int64_t col = 0;
+  if (rows == 1) /* has few sums otherwise */
+    for (; col + 4 * WIDTH <= x->n; col += 4 * WIDTH)
+      NAME(tile)(is_complex, turned, rows, 4, x, FIRST(WIDTH), a, b + col, c + col);
   for (; col + WIDTH < x->n; col += 2 * WIDTH) {
     const int64_t rest = x->n - col - WIDTH;
     NAME(tile)

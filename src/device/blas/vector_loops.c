@@ -15,7 +15,9 @@ enum {
   MOST_APART = 8,
   LEAST_SUMS = 16,
   MOST_ORDERED = 9215,
-  MOST_ORDERED_WIDE = 64 * 64 * 64 /* by AVX-512; threads share more */
+  MOST_ORDERED_WIDE = 64 * 64 * 64, /* by AVX-512; threads share more */
+  MOST_ORDERED_COMPLEX =
+      1 << 22 /* by a vector; ordered.c packs complex matrices that it reads once */
 };
 
 /* Which loops compute a product: of lines, or of sums; and whether of the transposed one. */
@@ -117,11 +119,15 @@ static bool is_short(const mmci_gemm *x) {
   return mmci_gemm_mkn(x) <= most_terms(x) && choose_way(x) != NONE;
 }
 
+static double most_ordered(const mmci_gemm *x) {
+  if (mmci_dtype_is_complex(x->dtype) && (x->m == 1 || x->n == 1)) return MOST_ORDERED_COMPLEX;
+  return has_avx512() ? MOST_ORDERED_WIDE : MOST_ORDERED;
+}
+
 bool mmci_vectors_pay(const mmci_gemm *x) {
   if (!has_loops(x)) return false;
   if (!is_ordered(x)) return is_short(x);
-  return mmci_gemm_is_in_order(x) && has_fma() &&
-         mmci_gemm_mkn(x) <= (has_avx512() ? MOST_ORDERED_WIDE : MOST_ORDERED) &&
+  return mmci_gemm_is_in_order(x) && has_fma() && mmci_gemm_mkn(x) <= most_ordered(x) &&
          choose_ordered_way(x) != NONE;
 }
 
