@@ -544,7 +544,7 @@ MMC_API mmc_cut mmc_plan_cut(const mmc_plan *plan, int64_t index);
 
 /* Says whether mmc_execute() takes the diagonal, or the index, for factor number index, a diagonal
  * matrix or a permutation: where the plan does nothing with it but to scale or to permute, in the
- * host's memory. */
+ * host's memory. False where plan is NULL or has no such factor. Any thread may ask. */
 MMC_API bool mmc_plan_takes_line(const mmc_plan *plan, int64_t index);
 
 /* One step of a plan: C = left * right. An operand is a factor (0 <= x < n) or the result of an

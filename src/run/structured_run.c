@@ -66,8 +66,7 @@ typedef struct view {
   int64_t rows, cols;
   uint32_t traits;
   mmc_band band;
-  int64_t
-      line_step; /* elements between those of a line that stands for the matrix; 0 if none does */
+  int64_t line_step; /* from element to element of a line that stands for the matrix; else 0 */
 } view;
 
 /* A matrix that is written: element (r, c) at r * ld + c, or at c * ld + r when by_columns. */

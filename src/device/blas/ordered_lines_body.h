@@ -1,8 +1,8 @@
 /* ordered_lines_body.h: the loops of vector_loops.h in order for numbers of one type. The file that
  * includes this one has defined NUMBER, their type, NAME(x), which names what is defined here,
  * VECTOR, of WIDTH numbers, MASK, which says how many of them there are, and what is done with
- * these, and ROWS that are computed at once, so that their sums need not wait for themselves. A
- * complex number is two numbers here. */
+ * these, and ROWS that are computed at once, so that their sums need not wait for themselves. All
+ * but ROWS are undefined at the end. A complex number is two numbers here. */
 
 /* Computes a tile of so many rows and vectors, of which the last one has the numbers of a mask.
  * Each lane has an element, or a part of one, from the first term to the last: of a complex product
@@ -54,7 +54,10 @@ INLINE void NAME(column)(const int rows, const mmci_vectors *x, const NUMBER *a,
 }
 
 INLINE void NAME(some_rows)(const bool is_complex, const bool turned, const int rows,
-                            const mmci_vectors *x, const NUMBER *a, const NUMBER *b, NUMBER *c) {
+                            const mmci_vectors *x, int64_t row, const NUMBER *a, const NUMBER *b,
+                            NUMBER *c) {
+  a += row * x->a_down;
+  c += row * x->c_down;
   if (!is_complex && x->n == 1) {
     NAME(column)(rows, x, a, b, c);
     return;
@@ -64,9 +67,8 @@ INLINE void NAME(some_rows)(const bool is_complex, const bool turned, const int 
     for (; col + 4 * WIDTH <= x->n; col += 4 * WIDTH)
       NAME(tile)(is_complex, turned, rows, 4, x, FIRST(WIDTH), a, b + col, c + col);
   for (; col + WIDTH < x->n; col += 2 * WIDTH) {
-    const int64_t rest = x->n - col - WIDTH;
-    NAME(tile)
-    (is_complex, turned, rows, 2, x, FIRST(rest < WIDTH ? rest : WIDTH), a, b + col, c + col);
+    const MASK last = FIRST(x->n - col < 2 * WIDTH ? x->n - col - WIDTH : WIDTH);
+    NAME(tile)(is_complex, turned, rows, 2, x, last, a, b + col, c + col);
   }
   if (col < x->n)
     NAME(tile)(is_complex, turned, rows, 1, x, FIRST(x->n - col), a, b + col, c + col);
@@ -78,12 +80,11 @@ INLINE void NAME(products)(const bool is_complex, const bool turned, const mmci_
     const NUMBER *left = (const NUMBER *)(const void *)a, *right = (const NUMBER *)(const void *)b;
     NUMBER *to = (NUMBER *)(void *)c;
     int64_t row = 0;
-    for (; row + ROWS <= x->m; row += ROWS) NAME(some_rows)
-    (is_complex, turned, ROWS, x, left + row * x->a_down, right, to + row * x->c_down);
-    for (; row + 3 <= x->m; row += 3) NAME(some_rows)
-    (is_complex, turned, 3, x, left + row * x->a_down, right, to + row * x->c_down);
-    for (; row < x->m; row++) NAME(some_rows)
-    (is_complex, turned, 1, x, left + row * x->a_down, right, to + row * x->c_down);
+    for (; row + ROWS <= x->m; row += ROWS)
+      NAME(some_rows)(is_complex, turned, ROWS, x, row, left, right, to);
+    for (; row + 3 <= x->m; row += 3) /* of the rows that are left */
+      NAME(some_rows)(is_complex, turned, 3, x, row, left, right, to);
+    for (; row < x->m; row++) NAME(some_rows)(is_complex, turned, 1, x, row, left, right, to);
   }
 }
 
@@ -99,3 +100,24 @@ static void NAME(complex)(const mmci_vectors *x, int64_t count, const char *a, c
   else
     NAME(products)(true, false, x, count, a, b, c);
 }
+
+#undef NUMBER
+#undef NAME
+#undef FMA_NUMBER
+#undef VECTOR
+#undef MASK
+#undef WIDTH
+#undef FIRST
+#undef LOAD
+#undef LOAD_FIRST
+#undef STORE
+#undef STORE_FIRST
+#undef SPREAD
+#undef PAIR
+#undef FMA
+#undef TIMES
+#undef SIGNS
+#undef SWAP
+#undef EVEN
+#undef ODD
+#undef SETTLE

@@ -25,26 +25,6 @@
 #define ODD ODD_F32
 #define SETTLE SETTLE_F32
 #include "device/blas/ordered_lines_body.h"
-#undef NUMBER
-#undef NAME
-#undef FMA_NUMBER
-#undef VECTOR
-#undef MASK
-#undef WIDTH
-#undef FIRST
-#undef LOAD
-#undef LOAD_FIRST
-#undef STORE
-#undef STORE_FIRST
-#undef SPREAD
-#undef PAIR
-#undef FMA
-#undef TIMES
-#undef SIGNS
-#undef SWAP
-#undef EVEN
-#undef ODD
-#undef SETTLE
 
 #define NUMBER double
 #define NAME(x) x##_f64
@@ -67,25 +47,5 @@
 #define ODD ODD_F64
 #define SETTLE SETTLE_F64
 #include "device/blas/ordered_lines_body.h"
-#undef NUMBER
-#undef NAME
-#undef FMA_NUMBER
-#undef VECTOR
-#undef MASK
-#undef WIDTH
-#undef FIRST
-#undef LOAD
-#undef LOAD_FIRST
-#undef STORE
-#undef STORE_FIRST
-#undef SPREAD
-#undef PAIR
-#undef FMA
-#undef TIMES
-#undef SIGNS
-#undef SWAP
-#undef EVEN
-#undef ODD
-#undef SETTLE
 
 const mmci_vectors_fn SET[4] = {real_f32, real_f64, complex_f32, complex_f64};

@@ -16,8 +16,7 @@ enum {
   LEAST_SUMS = 16,
   MOST_ORDERED = 9215,
   MOST_ORDERED_WIDE = 64 * 64 * 64, /* by AVX-512; threads share more */
-  MOST_ORDERED_COMPLEX =
-      1 << 22 /* by a vector; ordered.c packs complex matrices that it reads once */
+  MOST_ORDERED_COMPLEX = 1 << 22    /* by a vector; ordered.c packs the matrix, to read it once */
 };
 
 /* Which loops compute a product: of lines, or of sums; and whether of the transposed one. */
