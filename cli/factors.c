@@ -69,6 +69,33 @@ bool cli_factor_is_file(const char *argument) {
 /* There are at most so many factors, as in a chain's text with ^: see mmc_chain_parse(). */
 enum { FACTORS_MAX = 1 << 17 };
 
+static bool opens(const cli_call *call, const char *argument, size_t length) {
+  mmc_file *file = NULL;
+  char *name = strndup(argument, length);
+  const bool fine = name != NULL && mmc_file_open(call->context, name, &file) == MMC_OK;
+  mmc_file_destroy(file);
+  free(name);
+  return fine;
+}
+
+/* An op that stands where the name of an array may is the array where one is called so, as T of
+ * v7.mat:T; of a file's only array, it might as well be the op. */
+static int take_member(const cli_call *call, const char *argument, cli_factor_spec *s) {
+  size_t path_length = 0;
+  const int named = (int)s->name_length + 2;
+  const char *op = argument + s->name_length + 1;
+  if (mmc_file_format(argument, &path_length) == NULL || path_length != s->name_length ||
+      op[-1] != ':' || strchr("NTH", *op) == NULL || !opens(call, argument, (size_t)named))
+    return CLI_DONE;
+  if (*op != 'N' && opens(call, argument, s->name_length))
+    return cli_fail(call, CLI_BAD,
+                    "%s: expected %.*s:N for the file's only array %c, or %.*s:%c for op %c of it",
+                    argument, named, argument, *op, named, argument, *op, *op);
+  s->name_length += 2;
+  s->op = MMC_OP_N;
+  return CLI_DONE;
+}
+
 /* Reads op and power off the end. A text that is no op stays in the name. */
 int cli_factor_read(cli_call *call, const char *argument, cli_factor_spec *out) {
   size_t length = strlen(argument);
@@ -92,8 +119,9 @@ int cli_factor_read(cli_call *call, const char *argument, cli_factor_spec *out) 
   if (power != NULL && s.each)
     return cli_fail(call, CLI_BAD, "%s: expected no power of a stack that is taken apart",
                     argument);
+  const int result = take_member(call, argument, &s);
   *out = s;
-  return CLI_DONE;
+  return result;
 }
 
 static bool is_standard_input(const char *path) {

@@ -37,7 +37,7 @@ typedef struct cli_factors {
 
 /* Says whether an argument is a file, or a group of files (see structure.h): its name has the
  * ending of a format, and a member, traits, an op and a power may follow. What ends with :N, :T or
- * :H ends with an op; a member of such a name is followed by an op as well, w.npz:T:N. */
+ * :H ends with an op; but w.npz:T is the member T where there are others too. */
 bool cli_factor_is_file(const char *argument);
 
 /* The parts of "A.npy:T^8" and "A.npy:each". */

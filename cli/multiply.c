@@ -48,9 +48,9 @@ static const char help[] =
     "Files may be of other formats, see mmchain info: .npz, "
     ".safetensors,\n"
     ".h5 or .hdf5, .mat, .mtx. Of a file with several arrays a colon and a name say which, as in\n"
-    "w.npz:w1 and data.h5:/layer/w:T. A name that ends with :N, :T or :H ends with an op, so an "
-    "array\n"
-    "T is w.npz:T:N.\n"
+    "w.npz:w1 and data.h5:/layer/w:T. A name that ends with :N, :T or :H ends with an op; but "
+    "where\n"
+    "an array is called T, w.npz:T is that one among several, and w.npz:T:N in any case.\n"
     "\n";
 
 static const char options_help[] =

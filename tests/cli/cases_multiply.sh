@@ -45,6 +45,20 @@ holds multiply_capital_ending_rules grep -q '^%%MatrixMarket matrix array real g
 check multiply_capital_factor 0 multiply R.MTX:T R.MTX -o R.npy --check
 check multiply_capital_op 2 multiply clrs/A1.NPY:Q -o R.npy
 check multiply_npy_member 2 multiply clrs/A1.npy clrs/A2.npy -o R.npy:foo
+python3 - <<'END' # arrays that are called as ops are
+import zipfile
+for name, members in (("ops.npz", "ATN"), ("one.npz", "T")):
+    with zipfile.ZipFile(name, "w") as file:
+        for member, path in zip(members, ("clrs/A2.npy", "clrs/A1.npy", "clrs/A2.npy")[len(members) == 1:]):
+            file.write(path, member + ".npy")
+END
+run multiply clrs/A1.npy clrs/A2.npy -o R.npy --no-sync
+needs npz check multiply_array_t 0 multiply ops.npz:T ops.npz:N -o member.npy --no-sync
+needs npz holds multiply_array_t_bits cmp R.npy member.npy
+needs npz check multiply_array_t_only 2 multiply one.npz:T clrs/A2.npy -o member.npy
+needs npz check multiply_array_t_itself 0 multiply one.npz:T:N clrs/A2.npy -o member.npy --no-sync
+needs npz holds multiply_array_t_itself_bits cmp R.npy member.npy
+needs npz check multiply_array_t_turned 0 multiply ops.npz:T:T clrs/A1.npy -o member.npy --check --no-sync
 holds multiply_unknown_ending run multiply clrs/A1.npy clrs/A2.npy -o R.out
 check multiply_json 0 multiply --for flops clrs/A*.npy -o R.npy --check --json --on ref
 holds multiply_json_valid is_json said/multiply_json.stdout
