@@ -80,7 +80,8 @@ static const char options_help[] =
     "  --semiring NAME      max-plus, min-plus, log or or-and for sums and products\n"
     "  --scaled FILE        exponents of 2 go to FILE: nothing overflows or vanishes\n"
     "  --plan FILE          the steps that plan --json has written, or an error that says what no\n"
-    "                       longer fits; - is standard input\n"
+    "                       longer fits; --mod, --checked and --semiring are the plan's; - is\n"
+    "                       standard input\n"
     "  --memory-limit BYTES workspace that the intermediates may take; 64M, 2GiB; with --on "
     "scalapack\n"
     "                       all that a rank holds\n"
@@ -141,6 +142,7 @@ typedef struct multiplication {
   mmc_plan_options plan_options;
   const char *output;
   const char *plan_path;      /* of a saved plan, or NULL */
+  cli_buffer saved;           /* the text of it */
   const char *exponents_name; /* where exponents go, or NULL */
   int64_t *exponents;         /* one for each chain */
   bool explain, check, json;
@@ -171,10 +173,42 @@ static int check_output(cli_call *call, const multiplication *job) {
 
 /* ---- the work -------------------------------------------------------------------------------- */
 
-/* Plans what a file says. */
-static int read_plan(cli_call *call, multiplication *job) {
+/* Plans what the saved plan says, for a chain, or for its own where chain is NULL. */
+static int plan_saved(cli_call *call, const multiplication *job, const mmc_chain *chain,
+                      mmc_plan **out) {
+  const cli_buffer *text = &job->saved;
+  mmc_status status = mmc_plan_read(call->context, text->bytes != NULL ? text->bytes : "",
+                                    text->size, chain, &job->plan_options, out);
+  return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
+}
+
+/* Takes the arithmetic of the saved plan where none is asked for: the files do not tell it. */
+static int take_rule(cli_call *call, multiplication *job) {
+  cli_rule *rule = &job->rule;
+  if (rule->checked || rule->modulus != 0 || rule->semiring != MMC_PLUS_TIMES) return CLI_DONE;
+  mmc_plan *plan;
+  int result = plan_saved(call, job, NULL, &plan);
+  if (result != CLI_DONE) return result;
+  const mmc_chain *chain = mmc_plan_chain(plan);
+  *rule = (cli_rule){.modulus = mmc_chain_modulus(chain),
+                     .checked = mmc_chain_checked(chain),
+                     .semiring = mmc_chain_semiring(chain)};
+  mmc_plan_destroy(plan);
+  return CLI_DONE;
+}
+
+/* Says whether a factor is standard input, as in "-:T". */
+static bool reads_standard_input(int count, char **arguments) {
+  for (int i = 0; i < count; i++)
+    if (arguments[i][0] == '-' && strchr(":^", arguments[i][1]) != NULL) return true;
+  return false;
+}
+
+/* Reads the saved plan, if one is asked for. */
+static int read_plan(cli_call *call, multiplication *job, int count, char **arguments) {
   enum { PIECE = 65536 };
   const mmc_plan_options *given = &job->plan_options;
+  if (job->plan_path == NULL) return CLI_DONE;
   if (given->objective != NULL || given->device != NULL || given->solver != NULL ||
       given->order != NULL || given->precision != NULL)
     return cli_fail(
@@ -182,32 +216,27 @@ static int read_plan(cli_call *call, multiplication *job) {
         "--plan: expected no --for, --on, --solver, --order, --precision, --reproducible and "
         "--tolerance, which the plan says");
   const bool standard = strcmp(job->plan_path, "-") == 0;
+  if (standard && reads_standard_input(count, arguments))
+    return cli_fail(call, CLI_BAD, "--plan: expected a file, as standard input is the factor -");
   int result = cli_note_input(call, "", "--plan", standard ? "/dev/stdin" : job->plan_path);
   if (result != CLI_DONE) return result;
   FILE *file = standard ? stdin : fopen(job->plan_path, "rb");
   if (file == NULL)
     return cli_fail(call, CLI_BAD, "--plan: %s: cannot read: %s", job->plan_path, strerror(errno));
-  cli_buffer text = {0};
   char piece[PIECE];
   for (size_t got; result == CLI_DONE && (got = fread(piece, 1, sizeof piece, file)) > 0;)
-    if (cli_buffer_write(&text, piece, got) != 0)
+    if (cli_buffer_write(&job->saved, piece, got) != 0)
       result = cli_fail_memory(call, "the plan takes", (double)got);
   if (result == CLI_DONE && ferror(file))
     result =
         cli_fail(call, CLI_BAD, "--plan: %s: cannot read: %s", job->plan_path, strerror(errno));
   if (!standard) fclose(file);
-  if (result == CLI_DONE) {
-    mmc_status status = mmc_plan_read(call->context, text.bytes != NULL ? text.bytes : "",
-                                      text.size, job->factors.chain, given, &job->plan);
-    if (status != MMC_OK) result = cli_fail_status(call, status, "");
-  }
-  cli_buffer_free(&text);
-  return result;
+  return result == CLI_DONE ? take_rule(call, job) : result;
 }
 
 static int make_plan(cli_call *call, multiplication *job) {
   if (job->plan_path != NULL) {
-    int result = read_plan(call, job);
+    int result = plan_saved(call, job, job->factors.chain, &job->plan);
     if (result != CLI_DONE) return result;
   } else {
     mmc_status status =
@@ -493,6 +522,7 @@ static int multiply_files(cli_call *call, multiplication *job, int count, char *
     result = cli_sparse_is_meant(call, job->check, count, arguments, &is_sparse);
   if (result == CLI_DONE && is_sparse) return multiply_sparse(call, job, count, arguments);
   if (result == CLI_DONE) result = check_options(call, job);
+  if (result == CLI_DONE) result = read_plan(call, job, count, arguments);
   if (result != CLI_DONE) return result;
   result = cli_factors_open(call, count, arguments, true, job->rule, &job->factors);
   if (result == CLI_DONE) result = check_output(call, job);
@@ -603,6 +633,7 @@ static int run(cli_call *call, int argc, char **argv) {
   call->stage = NULL;
   free(job.result.data);
   free(job.exponents);
+  cli_buffer_free(&job.saved);
   cli_energy_close(&job.energy);
   mmc_plan_destroy(job.plan);
   cli_factors_close(&job.factors);

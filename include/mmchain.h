@@ -511,6 +511,9 @@ typedef enum mmc_format {
 MMC_API mmc_status mmc_plan_explain(const mmc_plan *plan, mmc_format format, mmc_write_fn write,
                                     void *user);
 
+/* Returns the chain that the plan is for, which the plan owns: that of a plan which was read says
+ * what its factors are, and by which arithmetic they are multiplied. NULL where plan is NULL. */
+MMC_API const mmc_chain *mmc_plan_chain(const mmc_plan *plan);
 /* Returns the multiplications of all chains of a batch together, those of products of shared
  * factors alone once. */
 MMC_API mmc_count mmc_plan_multiplications(const mmc_plan *plan);

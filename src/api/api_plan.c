@@ -182,6 +182,10 @@ mmc_count mmc_plan_multiplications(const mmc_plan *plan) {
   return mmci_count(plan != NULL ? plan->plan.multiplications : 0);
 }
 
+const mmc_chain *mmc_plan_chain(const mmc_plan *plan) {
+  return plan != NULL ? plan->plan.chain : NULL;
+}
+
 uint64_t mmc_plan_workspace_bytes(const mmc_plan *plan) {
   return plan != NULL ? plan->plan.workspace_bytes : 0;
 }

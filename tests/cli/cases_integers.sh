@@ -40,6 +40,13 @@ check integers_mod_and_checked 2 multiply i64/A1.npy i64/A2.npy -o C.npy --mod 7
 check integers_mod_zero 2 multiply i64/A1.npy i64/A2.npy -o C.npy --mod 0
 check integers_mod_large 2 multiply i64/A1.npy i64/A2.npy -o C.npy --mod 9223372036854775808
 check integers_mod_bool 2 multiply bool/A1.npy bool/A2.npy -o C.npy --mod 7
+run multiply i8/A1.npy i8/A2.npy -o M.npy --mod 1000 --json --no-sync >mod.json
+check integers_saved_mod 0 multiply i8/A1.npy i8/A2.npy -o C.npy --plan mod.json --no-sync
+holds integers_saved_mod_bits cmp C.npy M.npy
+check integers_saved_other_mod 2 multiply i8/A1.npy i8/A2.npy -o C.npy --plan mod.json --mod 7
+run plan 'i32!:20x70x80' --on ref --json >checked.json
+check integers_saved_checked 2 multiply i32/A1.npy i32/A2.npy -o C.npy --plan checked.json
+check integers_saved_and_mod 2 multiply i32/A1.npy i32/A2.npy -o C.npy --plan checked.json --mod 7
 check integers_plan 0 plan 'i64%97:100x100^5' --on ref
 check integers_plan_checked 0 plan 'u8!:10x20x30' --on ref
 check integers_plan_residues 2 plan 'i8%1000:10x20x30'

@@ -276,6 +276,7 @@ static void plans(fixture *f) {
 }
 
 static void plan_values(fixture *f) {
+  IS_ZERO(mmc_plan_chain(NULL));
   IS_ZERO(mmc_plan_multiplications(NULL).lo);
   IS_ZERO(mmc_plan_workspace_bytes(NULL));
   IS_EMPTY(mmc_plan_device(NULL));
@@ -885,7 +886,7 @@ static const struct {
      "mmc_chain_write "},
     {plans, " mmc_plan_read mmc_plan_create mmc_plan_destroy mmc_plan_explain "},
     {plan_values,
-     " mmc_plan_multiplications mmc_plan_workspace_bytes mmc_plan_device "
+     " mmc_plan_chain mmc_plan_multiplications mmc_plan_workspace_bytes mmc_plan_device "
      "mmc_plan_device_count mmc_plan_device_name mmc_plan_cut mmc_plan_takes_line "
      "mmc_plan_step_count mmc_plan_step mmc_plan_step_multiplications "
      "mmc_plan_step_kernel mmc_plan_traffic_words "
