@@ -16,6 +16,7 @@ class Plan:
         max_slowdown: Optional[float],
         on_device: bool,
         order: Optional[str] = None,
+        saved: Optional[bytes] = None,
     ) -> Self: ...
     @property
     def chain(self) -> str: ...

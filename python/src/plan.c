@@ -49,8 +49,12 @@ static mmc_status create_plan(const mmcp_plan *self, mmc_plan_options *options, 
   PyThreadState *thread;
   options->progress = check_signals;
   options->progress_user = &thread;
+  const char *text = self->saved != NULL ? PyBytes_AS_STRING(self->saved) : NULL;
+  const size_t size = self->saved != NULL ? (size_t)PyBytes_GET_SIZE(self->saved) : 0;
   thread = mmcp_enter();
-  mmc_status status = mmc_plan_create(mmcp.context, self->chain, options, out);
+  mmc_status status = text != NULL
+                          ? mmc_plan_read(mmcp.context, text, size, self->chain, options, out)
+                          : mmc_plan_create(mmcp.context, self->chain, options, out);
   mmcp_leave(thread);
   if (status != MMC_OK && !PyErr_Occurred()) mmcp_raise(status);
   return status;
@@ -71,6 +75,8 @@ int mmcp_plan_ensure(mmcp_plan *self) {
       mmcp_text(self->order, "order", &options.order) < 0)
     return -1;
   if (options.device != NULL && mmcp_check_device(options.device) < 0) return -1;
+  if (self->saved != NULL) /* whose text says these */
+    options.objective = options.device = options.precision = options.solver = options.order = NULL;
   mmc_plan *plan;
   if (create_plan(self, &options, &plan) != MMC_OK) return -1;
   if (is_current(self)) {
@@ -120,6 +126,7 @@ static void plan_dealloc(mmcp_plan *self) {
   Py_XDECREF(self->precision);
   Py_XDECREF(self->solver);
   Py_XDECREF(self->order);
+  Py_XDECREF(self->saved);
   Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
@@ -192,14 +199,19 @@ static bool read_limit(PyObject *limit, uint64_t *bytes) {
 }
 
 static PyObject *plan_type_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"chain",        "objective",    "device",    "precision", "solver",
-                          "memory_limit", "max_slowdown", "on_device", "order",     NULL};
-  PyObject *source, *objective, *device, *precision, *solver, *limit, *slowdown, *order = Py_None;
+  static char *names[] = {
+      "chain",        "objective", "device", "precision", "solver", "memory_limit",
+      "max_slowdown", "on_device", "order",  "saved",     NULL};
+  PyObject *source, *objective, *device, *precision, *solver, *limit, *slowdown;
+  PyObject *order = Py_None, *saved = Py_None;
   int on_device;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOOOOp|O:Plan", names, &source, &objective,
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOOOOp|OO:Plan", names, &source, &objective,
                                    &device, &precision, &solver, &limit, &slowdown, &on_device,
-                                   &order))
+                                   &order, &saved))
     return NULL;
+  if (saved != Py_None && !PyBytes_Check(saved))
+    return PyErr_Format(PyExc_TypeError, "saved: expected bytes, got %.100s",
+                        Py_TYPE(saved)->tp_name);
   double max_slowdown = slowdown != Py_None ? PyFloat_AsDouble(slowdown) : 0;
   if (PyErr_Occurred())
     return PyErr_Format(PyExc_TypeError, "max_slowdown: expected a number, got %.100s",
@@ -212,6 +224,7 @@ static PyObject *plan_type_new(PyTypeObject *type, PyObject *args, PyObject *kwa
   if (self == NULL) return NULL;
   self->memory_limit_bytes = limit_bytes;
   self->max_slowdown = max_slowdown;
+  self->saved = saved != Py_None ? Py_NewRef(saved) : NULL;
   self->location = on_device ? MMC_DEVICE : MMC_HOST;
   if (mmcp_plan_ensure(self) == 0) return (PyObject *)self;
   Py_DECREF(self);
@@ -616,9 +629,10 @@ static PyObject *plan_arguments(mmcp_plan *self, void *unused) {
     Py_XDECREF(slowdown);
     return NULL;
   }
-  return Py_BuildValue("NOOOONNOO", chain, self->objective, self->device, self->precision,
+  return Py_BuildValue("NOOOONNOOO", chain, self->objective, self->device, self->precision,
                        self->solver, limit, slowdown,
-                       self->location == MMC_DEVICE ? Py_True : Py_False, self->order);
+                       self->location == MMC_DEVICE ? Py_True : Py_False, self->order,
+                       self->saved != NULL ? self->saved : Py_None);
 }
 
 static PyObject *plan_takes_line(mmcp_plan *self, PyObject *index) {

@@ -9,6 +9,7 @@
 typedef struct mmcp_plan {
   PyObject_HEAD mmc_chain *chain;
   PyObject *objective, *device, *precision, *solver, *order; /* str, or None for the default */
+  PyObject *saved;        /* bytes of a saved plan, which is planned again, or NULL */
   PyObject *asked_device; /* the device that the cache knows it by, or NULL */
   int array_device;       /* the arrays' device that the cache knows it by */
   bool repeats;           /* whether factors are the same, which the cache tells apart too */

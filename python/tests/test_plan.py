@@ -540,6 +540,32 @@ def test_saved_and_loaded(tmp_path, chain, objective):
     assert pickle.loads(pickle.dumps(loaded)).steps == plan.steps
 
 
+@pytest.mark.parametrize("name, value", [("fuse", "none"), ("fuse", "poster"), ("on_chip_words", 100), ("given_tile", [8, 4])])
+def test_loaded_plans_for_traffic_keep_what_they_were_made_for(tmp_path, name, value):
+    """As `mmchain plan --for traffic --fuse none --json` writes them."""
+    facts = json.loads(mmchain.plan("f64:300x350x150x50x100", objective="traffic").explain("json"))
+    (tmp_path / "plan.json").write_text(json.dumps({**facts, name: value}))
+    loaded = mmchain.load_plan(tmp_path / "plan.json")
+    for plan in (loaded, pickle.loads(pickle.dumps(loaded))):
+        assert json.loads(plan.explain("json"))[name] == value
+
+
+def test_loaded_plans_keep_their_bound_and_solver(tmp_path):
+    bounded = mmchain.plan("f64:300x350x150x50", objective="energy", max_slowdown=1.5)
+    ignorant = mmchain.plan("f64:20x20x20x20:lower,N,upper", objective="flops", solver="hu-shing")
+    for plan in (bounded, ignorant):
+        plan.save(tmp_path / "plan.json")
+        loaded = mmchain.load_plan(tmp_path / "plan.json")
+        assert loaded.explain("json") == plan.explain("json")
+
+
+def test_stacks_keep_the_order_of_loaded_plans(tmp_path):
+    mmchain.plan([10, 30, 5, 60], order="A1 (A2 A3)").save(tmp_path / "plan.json")
+    plan = mmchain.load_plan(tmp_path / "plan.json")
+    stack = [np.ones((4, *shape)) for shape in [(10, 30), (30, 5), (5, 60)]]
+    assert plan.order == "(A1 (A2 A3))" and (plan.execute(stack) == 150).all()
+
+
 @pytest.mark.parametrize("ops", ["NT", "TT", "HN", "TH"])
 @pytest.mark.parametrize("dtype", ["f64", "c128"])
 def test_plans_with_ops_are_loaded(tmp_path, ops, dtype):
