@@ -478,6 +478,15 @@ def test_a_factor_alone_and_vectors_that_stand_there_twice():
             np.testing.assert_allclose(product, side.array @ x @ x.T @ side.array.T)
 
 
+@pytest.mark.parametrize("precision", ["reproducible", "reproducible+faithful"])
+def test_reproducible_bits_are_those_of_dense_factors(rng, precision):
+    low, index, diagonal = np.tril(rng.standard_normal((70, 70))), rng.permutation(70), rng.standard_normal(70)
+    b, options = rng.standard_normal((70, 9)), {"precision": precision, "objective": "flops"}
+    dense = mmchain.multi_dot([low, np.eye(70)[index], np.diag(diagonal), b, b.T], **options)
+    claimed = [mmchain.lower(low), mmchain.permutation(index), mmchain.diagonal(diagonal), mmchain.low_rank(b, b.T)]
+    assert mmchain.multi_dot(claimed, **options).tobytes() == dense.tobytes()
+
+
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_plans_of_nothing_but_transposed_factors_come_back(tmp_path, dtype):
     a, b = matrix(5, 7, dtype), matrix(5, 3, dtype)
