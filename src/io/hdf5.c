@@ -361,19 +361,36 @@ static mmc_status send_file(int descriptor, const char *path, const mmci_file_ro
   return send_part(descriptor, (off_t)offset + (off_t)size, end, write, user, error);
 }
 
+/* Makes the file for the skeleton of so many bytes of elements, whose room is a hole that takes no
+ * space; libhdf5 must have a name. Where it cannot write it may crash when the process ends: so
+ * there is space for the rest, and a file may be that large. Returns -1 after saying why not. */
+static int open_temporary(uint64_t size, char path[PATH_MAX], mmci_error *error) {
+  const off_t rest = 1 << 16;
+  const char *directory = secure_getenv("TMPDIR");
+  if (directory == NULL || directory[0] != '/') directory = "/tmp";
+  const int length = snprintf(path, PATH_MAX, "%s/mmchain-hdf5-XXXXXX", directory);
+  errno = ENAMETOOLONG;
+  const int descriptor = length < PATH_MAX ? mkostemp(path, O_CLOEXEC) : -1;
+  int code = descriptor < 0 ? errno : posix_fallocate(descriptor, 0, rest);
+  if (code == 0 && ftruncate(descriptor, (off_t)size + rest) != 0) code = errno;
+  if (code == 0) return descriptor;
+  mmci_fail(error, MMC_E_NOMEM, "a temporary file in %.180s cannot be made: %s", directory,
+            strerror(code));
+  if (descriptor >= 0) {
+    unlink(path);
+    close(descriptor);
+  }
+  return -1;
+}
+
 static mmc_status write_file(const mmci_file_rows *rows, const char *member, mmc_write_fn write,
                              void *user, mmci_error *error) {
   if (rows->dtype == MMC_BF16 || rows->dtype == MMC_BOOL)
     return mmci_fail(error, MMC_E_ARG, "hdf5 has no %s: every other dtype but %s can be written",
                      mmc_dtype_name(rows->dtype), rows->dtype == MMC_BOOL ? "bf16" : "bool");
-  /* libhdf5 must have a name. The room for the elements is a hole, which takes no space. */
   char path[PATH_MAX];
-  const char *directory = secure_getenv("TMPDIR");
-  int length = snprintf(path, sizeof path, "%s/mmchain-hdf5-XXXXXX",
-                        directory != NULL && directory[0] == '/' ? directory : "/tmp");
-  int descriptor = length < PATH_MAX ? mkostemp(path, O_CLOEXEC) : -1;
-  if (descriptor < 0)
-    return mmci_fail(error, MMC_E_NOMEM, "a temporary file cannot be made: %s", strerror(errno));
+  int descriptor = open_temporary(mmci_file_rows_bytes(rows), path, error);
+  if (descriptor < 0) return MMC_E_NOMEM;
   mmc_status status = send_file(descriptor, path, rows, member, write, user, error);
   close(descriptor);
   return status;

@@ -220,6 +220,8 @@ static mmc_status list(const char *path, mmci_member_fn tell, void *user, mmci_e
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
+enum { DESCRIPTION_MOST = 4096 }; /* bytes of a file besides the elements, at most */
+
 /* The elements while they are collected column by column, complex numbers in two parts. */
 typedef struct columns {
   unsigned char *bytes;
@@ -253,7 +255,8 @@ static bool is_identifier(const char *name) {
 }
 
 static mmc_status check_rows(const mmci_file_rows *rows, const char *member, mmci_error *error) {
-  const uint64_t most = (uint64_t)INT_MAX - 4096; /* sizes in a file of version 5 have 32 bits */
+  /* Sizes in a file of version 5 have 32 bits. */
+  const uint64_t most = (uint64_t)INT_MAX - DESCRIPTION_MOST;
   if (rows->dtype >= MMC_F16)
     return mmci_fail(error, MMC_E_ARG, "matlab has no %s: f32, f64, c64, c128 can be written",
                      mmc_dtype_name(rows->dtype));
@@ -302,7 +305,9 @@ static mmc_status write_columns(const mmci_file_rows *rows, const char *member, 
   int descriptor = memfd_create("mmchain-matlab", MFD_CLOEXEC);
   if (descriptor < 0) return mmci_fail_nomem(error, 1);
   snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-  mmc_status status = write_variable(path, rows, member, c)
+  /* matio does not tell that it could not write: a file may be that large. */
+  const off_t most = (off_t)mmci_file_rows_bytes(rows) + DESCRIPTION_MOST;
+  mmc_status status = ftruncate(descriptor, most) == 0 && write_variable(path, rows, member, c)
                           ? send_file(descriptor, write, user)
                           : mmci_fail(error, MMC_E_NOMEM, "matio cannot make the file in memory");
   close(descriptor);

@@ -313,6 +313,14 @@ ln Q.npy hard.npy
 check multiply_onto_factor_by_link 2 multiply P.npy Q.npy:N -o hard.npy
 check multiply_scaled_onto_factor 2 multiply P.npy Q.npy -o R.npy --scaled P.npy
 check multiply_scaled_onto_result 2 multiply P.npy Q.npy -o none.npy --scaled ./none.npy
+make_npy room.npy '<f8' 40x40
+too_large() { # too_large FILE: a file that may not become so large is refused, and not there
+  (trap '' XFSZ; ulimit -f 4; run multiply room.npy -o "$1" 2>said/large)
+  [ $? = "$2" ] && [ "$(wc -l <said/large)" = 1 ] && [ ! -e "$1" ]
+}
+holds multiply_too_large_npy too_large large.npy 2
+needs hdf5 holds multiply_too_large_hdf5 too_large large.h5 1
+needs matlab holds multiply_too_large_matlab too_large large.mat 1
 needs npz check multiply_scaled_onto_member 2 multiply P.npy Q.npy -o none.npz:R --scaled none.npz:E
 check multiply_scaled_format 2 multiply P.npy Q.npy -o none.npy --scaled E.mtx
 absent multiply_scaled_left none.npy none.npz
