@@ -126,7 +126,7 @@ def _converted(arrays: List[np.ndarray], dtype: np.dtype) -> List[np.ndarray]:
         converted = array.astype(dtype, copy=False)
         return _readable(converted.view(np.uint16) if _is_bf16(dtype) else converted, array is first)
 
-    return _shapes.once(convert, arrays)
+    return _shapes.once(convert, arrays, _shapes.place)
 
 
 def _by_mmchain(

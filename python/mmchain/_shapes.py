@@ -104,13 +104,20 @@ def check(shapes: Sequence[Shape], least: int = 2) -> Chain:
     return Chain(list(map(int, dims)), stack, row, column)
 
 
-def once(convert: Callable[[Any], Any], arrays: Sequence[Any]) -> List[Any]:
-    """Every array converted, the same one once, so that it is the same one still."""
-    made: Dict[int, Any] = {}
-    for array in arrays:
-        if id(array) not in made:
-            made[id(array)] = convert(array)
-    return [made[id(array)] for array in arrays]
+def once(convert: Callable[[Any], Any], arrays: Sequence[Any], place: Callable[[Any], Any] = id) -> List[Any]:
+    """Every array converted, the same one once, so that it is the same one still: those of one place, which are the
+    same object where nothing else is said."""
+    made: Dict[Any, Any] = {}
+    places = list(map(place, arrays))
+    for lies, array in zip(places, arrays):
+        if lies not in made:
+            made[lies] = convert(array)
+    return [made[lies] for lies in places]
+
+
+def place(array: np.ndarray) -> Tuple[Any, ...]:
+    """Where NumPy's array lies, and as what: views of one matrix are that matrix."""
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 
 def text(chain: Chain) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from functools import reduce, wraps
 from types import SimpleNamespace
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 from torch.autograd import forward_ad
@@ -106,6 +106,12 @@ def _has_memory(tensor: torch.Tensor) -> bool:
         and tensor.layout is torch.strided
         and tensor.device.type in ("cpu", "cuda")
     )
+
+
+def _place(tensor: torch.Tensor) -> Tuple[Any, ...]:
+    """Where a tensor lies, and as what: views of one matrix are that matrix."""
+    lazy = tensor.is_conj(), tensor.is_neg()
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, lazy
 
 
 def _is_batched(gradient: torch.Tensor) -> bool:
@@ -534,14 +540,16 @@ def multiply(
     chain = _shapes.check([tensor.shape for tensor in tensors], 2 if plan is None else 1)
     _one_device(tensors)
     dtype = _dtype_for(plan, tensors)
-    tensors = _shapes.once(lambda tensor: tensor.to(dtype), tensors)
+    gradients = is_differentiated(tensors)
+    plain = all(map(_has_memory, tensors))
+    is_seen = plain and _is_seen()
+    lies = _place if plain and not gradients and not is_seen else id
+    tensors = _shapes.once(lambda tensor: tensor.to(dtype), tensors, lies)
     if out is not None:
         _check_out(out, chain, tensors[0], dtype)
-    gradients = is_differentiated(tensors)
     if gradients and out is not None:
         raise RuntimeError("out: expected None, as a factor requires a gradient")
-    plain = all(map(_has_memory, tensors))
-    if plain and _is_seen():
+    if is_seen:
         if (by_own or dtype is torch.bool) and not _is_traced():  # of which PyTorch has no product
             with _without_modes():
                 return multiply(plan, tensors, out, objective, device, precision)

@@ -559,6 +559,20 @@ def test_loaded_plans_keep_their_bound_and_solver(tmp_path):
         assert loaded.explain("json") == plan.explain("json")
 
 
+def views(a):
+    """A matrix, its transposed view twice, and itself again: of two matrices, each several objects."""
+    return [a[:], a.T, a.T, a[:]]
+
+
+@pytest.mark.parametrize("options", [{"dtype": "float64"}, {"dtype": "complex128", "precision": "reproducible"}])
+def test_views_of_one_matrix_are_one_in_another_dtype(options):
+    a = np.arange(9, dtype="float32").reshape(3, 3)
+    factors = views(a)
+    np.testing.assert_allclose(mmchain.plan(factors, **options).execute(factors), a @ a.T @ a.T @ a)
+    integers = views(a.astype("int8"))
+    assert (mmchain.plan(integers, mod=97).execute(integers) == (a @ a.T @ a.T @ a).astype(int) % 97).all()
+
+
 def test_stacks_keep_the_order_of_loaded_plans(tmp_path):
     mmchain.plan([10, 30, 5, 60], order="A1 (A2 A3)").save(tmp_path / "plan.json")
     plan = mmchain.load_plan(tmp_path / "plan.json")

@@ -207,6 +207,16 @@ def test_integers_checked_and_modulo(rng, device, side):
         mmchain.multi_dot(tensors, mod=5, out=torch.zeros(2, 2, dtype=torch.int64, device=device))
 
 
+def test_views_of_one_matrix_are_one_in_another_dtype(device):
+    a = torch.arange(9, dtype=torch.float32, device=device).reshape(3, 3)
+    factors = [a[:], a.T, a.T, a[:]]
+    expected = torch.linalg.multi_dot(factors)
+    assert torch.equal(mmchain.plan(factors, dtype="float64").execute(factors), expected.double())
+    wanting = [factor.clone().requires_grad_() for factor in factors]
+    mmchain.plan(factors, dtype="float64").execute(wanting).sum().backward()
+    assert all(factor.grad is not None for factor in wanting)
+
+
 def test_plans_with_a_rule_take_what_the_dtype_holds(device):
     """As those without: the dtype is that before the rule."""
     small = torch.arange(-4, 5, device=device).reshape(3, 3).to(torch.int8)
