@@ -3,12 +3,7 @@
  *
  * Complex numbers are compounds of two reals, as h5py and MATLAB write them. */
 #define H5_USE_110_API /* later versions of libhdf5 have the functions of 1.10, if asked */
-#include <errno.h>
-#include <fcntl.h>
 #include <hdf5.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,6 +11,7 @@
 #include "base/dtype.h"
 #include "io/format.h"
 #include "io/hdf5_silence.h"
+#include "io/memory_file.h"
 
 /* ---- types --------------------------------------------------------------------------------- */
 
@@ -297,13 +293,18 @@ static mmc_status list(const char *path, mmci_member_fn tell, void *user, mmci_e
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
+enum { DESCRIPTION_MOST = 1 << 16 }; /* bytes of a file besides the elements, at most */
+
 /* Makes the file without its elements, for which it leaves room; *offset is where, 0 when there are
  * none. Returns false when libhdf5 fails, as it does when the name is none that it can have. */
 static bool make_skeleton(const char *path, const mmci_file_rows *rows, const char *member,
                           size_t *offset) {
   hsize_t dims[MMCI_NDIM_MAX];
   for (int d = 0; d < rows->ndim; d++) dims[d] = (hsize_t)rows->shape[d];
-  hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  /* This driver does not look for where the name of a file in memory leads. */
+  hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+  hid_t file =
+      H5Pset_fapl_stdio(access) >= 0 ? H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access) : -1;
   hid_t space = rows->ndim > 0 ? H5Screate_simple(rows->ndim, dims, NULL) : H5Screate(H5S_SCALAR);
   hid_t type = type_of(rows->dtype, host_order());
   hid_t links = H5Pcreate(H5P_LINK_CREATE), properties = H5Pcreate(H5P_DATASET_CREATE);
@@ -321,6 +322,7 @@ static bool make_skeleton(const char *path, const mmci_file_rows *rows, const ch
   made = H5Dclose(dataset) >= 0 && made;
   H5Pclose(properties);
   H5Pclose(links);
+  H5Pclose(access);
   H5Tclose(type);
   H5Sclose(space);
   return H5Fclose(file) >= 0 && made;
@@ -340,7 +342,7 @@ static mmc_status send_part(int descriptor, off_t from, off_t to, mmc_write_fn w
   return MMC_OK;
 }
 
-/* Sends the skeleton, a file without a name by now, with the elements in their place. */
+/* Sends the skeleton with the elements in their place. */
 static mmc_status send_file(int descriptor, const char *path, const mmci_file_rows *rows,
                             const char *member, mmc_write_fn write, void *user, mmci_error *error) {
   size_t offset;
@@ -348,7 +350,6 @@ static mmc_status send_file(int descriptor, const char *path, const mmci_file_ro
   mmci_hdf5_silence_begin(&said);
   bool made = make_skeleton(path, rows, member, &offset);
   mmci_hdf5_silence_end(&said);
-  unlink(path);
   if (!made)
     return mmci_fail(error, MMC_E_ARG,
                      "'%.60s': libhdf5 makes no dataset of that name and at most %d dimensions",
@@ -361,35 +362,15 @@ static mmc_status send_file(int descriptor, const char *path, const mmci_file_ro
   return send_part(descriptor, (off_t)offset + (off_t)size, end, write, user, error);
 }
 
-/* Makes the file for the skeleton of so many bytes of elements, whose room is a hole that takes no
- * space; libhdf5 must have a name. Where it cannot write it may crash when the process ends: so
- * there is space for the rest, and a file may be that large. Returns -1 after saying why not. */
-static int open_temporary(uint64_t size, char path[PATH_MAX], mmci_error *error) {
-  const off_t rest = 1 << 16;
-  const char *directory = secure_getenv("TMPDIR");
-  if (directory == NULL || directory[0] != '/') directory = "/tmp";
-  const int length = snprintf(path, PATH_MAX, "%s/mmchain-hdf5-XXXXXX", directory);
-  errno = ENAMETOOLONG;
-  const int descriptor = length < PATH_MAX ? mkostemp(path, O_CLOEXEC) : -1;
-  int code = descriptor < 0 ? errno : posix_fallocate(descriptor, 0, rest);
-  if (code == 0 && ftruncate(descriptor, (off_t)size + rest) != 0) code = errno;
-  if (code == 0) return descriptor;
-  mmci_fail(error, MMC_E_NOMEM, "a temporary file in %.180s cannot be made: %s", directory,
-            strerror(code));
-  if (descriptor >= 0) {
-    unlink(path);
-    close(descriptor);
-  }
-  return -1;
-}
-
 static mmc_status write_file(const mmci_file_rows *rows, const char *member, mmc_write_fn write,
                              void *user, mmci_error *error) {
   if (rows->dtype == MMC_BF16 || rows->dtype == MMC_BOOL)
     return mmci_fail(error, MMC_E_ARG, "hdf5 has no %s: every other dtype but %s can be written",
                      mmc_dtype_name(rows->dtype), rows->dtype == MMC_BOOL ? "bf16" : "bool");
-  char path[PATH_MAX];
-  int descriptor = open_temporary(mmci_file_rows_bytes(rows), path, error);
+  /* The room for the elements is a hole, which takes no space. */
+  char path[MMCI_MEMORY_FILE_PATH_SIZE];
+  const uint64_t size = mmci_file_rows_bytes(rows) + DESCRIPTION_MOST;
+  const int descriptor = mmci_memory_file_create(size, path, error);
   if (descriptor < 0) return MMC_E_NOMEM;
   mmc_status status = send_file(descriptor, path, rows, member, write, user, error);
   close(descriptor);

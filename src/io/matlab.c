@@ -5,7 +5,6 @@
 #include <matio.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -13,6 +12,7 @@
 #include "base/hash.h"
 #include "io/format.h"
 #include "io/matlab_five.h"
+#include "io/memory_file.h"
 #ifdef MMCI_WITH_HDF5
 #include "io/hdf5_silence.h"
 #endif
@@ -301,13 +301,11 @@ static mmc_status send_file(int descriptor, mmc_write_fn write, void *user) {
 
 static mmc_status write_columns(const mmci_file_rows *rows, const char *member, const columns *c,
                                 mmc_write_fn write, void *user, mmci_error *error) {
-  char path[32];
-  int descriptor = memfd_create("mmchain-matlab", MFD_CLOEXEC);
-  if (descriptor < 0) return mmci_fail_nomem(error, 1);
-  snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-  /* matio does not tell that it could not write: a file may be that large. */
-  const off_t most = (off_t)mmci_file_rows_bytes(rows) + DESCRIPTION_MOST;
-  mmc_status status = ftruncate(descriptor, most) == 0 && write_variable(path, rows, member, c)
+  char path[MMCI_MEMORY_FILE_PATH_SIZE];
+  const uint64_t size = mmci_file_rows_bytes(rows) + DESCRIPTION_MOST;
+  const int descriptor = mmci_memory_file_create(size, path, error);
+  if (descriptor < 0) return MMC_E_NOMEM;
+  mmc_status status = write_variable(path, rows, member, c)
                           ? send_file(descriptor, write, user)
                           : mmci_fail(error, MMC_E_NOMEM, "matio cannot make the file in memory");
   close(descriptor);
