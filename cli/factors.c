@@ -206,8 +206,8 @@ static int promote_one(cli_call *call, const char *argument, int i, cli_factors 
 static int promote_residues(cli_call *call, const char *argument, mmc_dtype own, bool is_first,
                             cli_factors *factors) {
   if (!cli_dtype_is_integer(own) || own == MMC_BOOL)
-    return cli_fail(call, CLI_BAD, "%s: expected integers with --mod, got %s", argument,
-                    mmc_dtype_name(own));
+    return cli_fail(call, CLI_BAD, "%s: expected integers modulo %" PRIu64 ", got %s", argument,
+                    factors->rule.modulus, mmc_dtype_name(own));
   if (!is_first && (own == MMC_U64) != (factors->dtype == MMC_U64))
     return cli_fail(call, CLI_BAD, "%s: expected u64 in all files or in none, got %s", argument,
                     mmc_dtype_name(own));
