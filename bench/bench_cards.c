@@ -9,9 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "mmchain.h"
+#include "timing.h"
 
 enum { ROUNDS_MAX = 200, FACTORS_MAX = 64, CARDS_MAX = 16, SAMPLES = 4096 };
 
@@ -22,12 +21,6 @@ static void fail(const char *what) {
   mmc_context_message(context, message, sizeof message);
   fprintf(stderr, "bench_cards: %s: %s\n", what, message);
   exit(1);
-}
-
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */
@@ -162,11 +155,6 @@ static double sample(const held *h, int64_t n, mmc_dtype dtype, int64_t row, int
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-static int by_size(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return x < y ? -1 : x > y;
-}
-
 static void measure(const char *device, int rounds, const char *text, const char *precision) {
   mmc_chain *chain;
   if (mmc_chain_parse(context, text, &chain) != MMC_OK) fail(text);
@@ -220,7 +208,7 @@ static void measure(const char *device, int rounds, const char *text, const char
     if (!(fabs(x) <= largest)) largest = fabs(x);
     if (!(fabs(x - y) <= difference)) difference = fabs(x - y);
   }
-  for (int p = 0; p < 2; p++) qsort(seconds[p], (size_t)rounds, sizeof(double), by_size);
+  for (int p = 0; p < 2; p++) qsort(seconds[p], (size_t)rounds, sizeof(double), ascending);
   printf("%-60s %-8s one %.4f ms, %s %.4f ms (%.4f to %.4f), ratio %.3f, difference %.2g%s\n", text,
          precision, 1e3 * seconds[0][rounds / 2], device, 1e3 * seconds[1][rounds / 2],
          1e3 * seconds[1][0], 1e3 * seconds[1][rounds - 1],

@@ -89,22 +89,22 @@ static void bench_execute(mmc_context *context, const char *text) {
   }
 
   /* As many repeats a sample as take some 2 ms, so that the clock does not matter. */
-  double start = now();
+  double start = now_s();
   int repeats = 0;
-  while (now() - start < 2e-3) {
+  while (now_s() - start < 2e-3) {
     call_blas(calls, steps);
     repeats++;
   }
   double ours[ROUNDS], raw[ROUNDS], ratio[ROUNDS];
   for (int r = 0; r < ROUNDS; r++) {
     for (int turn = 0; turn < 2; turn++) { /* who goes first alternates */
-      start = now();
+      start = now_s();
       if ((turn + r) % 2 == 0) {
         for (int t = 0; t < repeats; t++) check(mmc_execute(run, factors, &out), "execute");
-        ours[r] = (now() - start) / repeats;
+        ours[r] = (now_s() - start) / repeats;
       } else {
         for (int t = 0; t < repeats; t++) call_blas(calls, steps);
-        raw[r] = (now() - start) / repeats;
+        raw[r] = (now_s() - start) / repeats;
       }
     }
     ratio[r] = ours[r] / raw[r];
@@ -138,13 +138,13 @@ static void bench_plan(mmc_context *context, int64_t n) {
   int repeats = n < 10 ? 2000 : 50;
   double samples[ROUNDS];
   for (int r = 0; r < ROUNDS; r++) {
-    double start = now();
+    double start = now_s();
     for (int t = 0; t < repeats; t++) {
       mmc_plan *plan;
       check(mmc_plan_create(context, chain, NULL, &plan), "plan");
       mmc_plan_destroy(plan);
     }
-    samples[r] = (now() - start) / repeats;
+    samples[r] = (now_s() - start) / repeats;
   }
   double middle = median(samples, ROUNDS);
   printf(
@@ -165,11 +165,11 @@ static void bench_process(const char *command) {
     char *arguments[] = {(char *)command, (char *)"plan", (char *)"10x30x5x60", NULL};
     pid_t pid;
     int status = -1;
-    double start = now();
+    double start = now_s();
     if (posix_spawn(&pid, command, &quiet, NULL, arguments, environ) != 0 ||
         waitpid(pid, &status, 0) != pid || status != 0)
       check(MMC_E_IO, command);
-    samples[r] = now() - start;
+    samples[r] = now_s() - start;
   }
   posix_spawn_file_actions_destroy(&quiet);
   double middle = median(samples, ROUNDS);

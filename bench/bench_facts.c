@@ -20,12 +20,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/half.h"
+#include "base/monotonic.h"
 #include "base/random.h"
 #include "device/cuda/model.h"
-#include "mmchain.h"
+#include "inside.h"
 
 enum {
   FACTORS = 20,
@@ -51,18 +51,6 @@ static mmci_group_limits limits;
 static const mmci_cuda_model *model;
 static char *memory;
 static uint64_t random_state;
-
-static void check(mmc_status status, const mmci_error *error) {
-  if (status == MMC_OK) return;
-  fprintf(stderr, "bench_facts: %s\n", error->text);
-  exit(1);
-}
-
-static double now(void) {
-  struct timespec at;
-  clock_gettime(CLOCK_MONOTONIC, &at);
-  return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
-}
 
 /* ---- random numbers -------------------------------------------------------------------------- */
 
@@ -173,11 +161,11 @@ static bool is_long(const call *one) {
   mmci_error error = {0};
   double start = 0;
   for (int r = 0; r < 2; r++) {
-    start = now();
+    start = mmci_now_s();
     enqueue(one);
     check(ops->sync(queue, &error), &error);
   }
-  return now() - start > LONG_S;
+  return mmci_now_s() - start > LONG_S;
 }
 
 static double seconds_of(const call *one) {
@@ -468,7 +456,7 @@ static void measure_squares(mmc_dtype dtype, double until) {
   static const int SIDES[] = {2,  3,  4,  5,  6,  8,  10,  12,  16,  20,  24, 32,
                               33, 40, 48, 64, 80, 96, 100, 112, 128, 200, 256};
   for (int64_t batch = 1; batch <= 100000; batch *= batch == 1 ? 100 : 10)
-    for (size_t s = 0; s < sizeof SIDES / sizeof *SIDES && now() < until; s++) {
+    for (size_t s = 0; s < sizeof SIDES / sizeof *SIDES && mmci_now_s() < until; s++) {
       chain c = {.dtype = dtype, .batch = batch, .n = 4};
       for (int i = 0; i <= c.n; i++) c.dims[i] = SIDES[s];
       if (is_moderate(&c)) measure_chain(&c, "auto");
@@ -532,7 +520,7 @@ static void draw_squares(chain *c) {
 }
 
 static void measure_drawn(mmc_dtype dtype, mode mode, double until) {
-  while (now() < until) {
+  while (mmci_now_s() < until) {
     chain c = {.dtype = dtype};
     const double way = uniform();
     const char *solver = way < 0.15 ? "left-to-right" : way < 0.25 ? NULL : "auto";
@@ -551,7 +539,7 @@ static void measure_drawn(mmc_dtype dtype, mode mode, double until) {
 static void measure_trees(mmc_dtype dtype, double until) {
   static const int FACTORS_OF[] = {6, 10, 13, 20}, SIDES[] = {16, 20, 32, 33, 48, 64, 80, 100, 128};
   for (size_t n = 0; n < sizeof FACTORS_OF / sizeof *FACTORS_OF; n++)
-    for (size_t s = 0; s < sizeof SIDES / sizeof *SIDES && now() < until; s++) {
+    for (size_t s = 0; s < sizeof SIDES / sizeof *SIDES && mmci_now_s() < until; s++) {
       chain c = {.dtype = dtype, .batch = 1, .n = FACTORS_OF[n]};
       for (int i = 0; i <= c.n; i++) c.dims[i] = SIDES[s];
       measure_chain(&c, NULL);
@@ -590,10 +578,10 @@ int main(int argc, char **argv) {
   for (size_t t = 0; t < turns; t++) {
     random_state = seed + t; /* the same chains, however many there were before */
     fill_memory(TURNS[t].dtype);
-    const double until = now() + seconds * (mode == SQUARES ? 1 : TURNS[t].share);
+    const double until = mmci_now_s() + seconds * (mode == SQUARES ? 1 : TURNS[t].share);
     if (mode == PLAIN) measure_large(TURNS[t].dtype);
     if (mode == PLAIN && (TURNS[t].dtype == MMC_F32 || TURNS[t].dtype == MMC_F64))
-      measure_trees(TURNS[t].dtype, now() + 0.3 * (until - now()));
+      measure_trees(TURNS[t].dtype, mmci_now_s() + 0.3 * (until - mmci_now_s()));
     if (mode == PLAIN) measure_squares(TURNS[t].dtype, until);
     measure_drawn(TURNS[t].dtype, mode, until);
   }

@@ -20,6 +20,7 @@
 #include "base/random.h"
 #include "device/device.h"
 #include "faithful_data.h"
+#include "inside.h"
 #include "meter/measure.h"
 
 enum { SAMPLE = 64, TABLE = 1 << 20, CHUNK = 64, KINDS = 2 };
@@ -31,19 +32,6 @@ static mmci_queue *queue;
 static mmci_meter *meter;
 static float *table; /* random numbers are picked from it */
 static uint64_t random_state = 20261121;
-
-static void check(mmc_status status, const mmci_error *error) {
-  if (status == MMC_OK) return;
-  fprintf(stderr, "bench_faithful: %s\n", error->text);
-  exit(1);
-}
-
-static void *take(size_t bytes) {
-  void *memory = malloc(bytes);
-  if (memory != NULL) return memory;
-  fprintf(stderr, "bench_faithful: no memory for %zu bytes\n", bytes);
-  exit(1);
-}
 
 static void fill_table(faithful_data data) {
   for (int t = 0; t < TABLE; t++) table[t] = (float)faithful_draw(data, &random_state);

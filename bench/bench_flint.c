@@ -9,18 +9,11 @@
 #include <flint/nmod_mat.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "mmchain.h"
+#include "timing.h"
 
 enum { MOST = 32, ROUNDS = 3 };
-
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Multiplies the steps of the plan by FLINT; steps[count - 1] becomes the result. */
 static double by_flint(const mmc_plan *plan, int64_t n, nmod_mat_t *factors, nmod_mat_t *steps) {

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascending.h"
 #include "base/half.h"
 #include "base/monotonic.h"
 #include "device/device.h"
@@ -75,7 +76,7 @@ static uint16_t *take_normal(int64_t count, double scale, uint64_t *state) {
   return to;
 }
 
-static uint16_t *take(int64_t count) {
+static uint16_t *take_halves(int64_t count) {
   uint16_t *to;
   try(cudaMalloc((void **)&to, (size_t)count * sizeof *to), "memory");
   try(cudaMemset(to, 0xff, (size_t)count * sizeof *to), "memory");
@@ -94,9 +95,9 @@ static void fill(pair *p) {
   p->products[0] = (mmci_group_product){d[first], d[first + 1], d[first + 2], first, first + 1};
   p->products[1] = p->right ? (mmci_group_product){d[0], d[1], d[3], 0, 3}
                             : (mmci_group_product){d[0], d[2], d[3], 3, 2};
-  p->t = take(inner);
-  p->out = take(d[0] * d[3]);
-  p->peer_out = take(d[0] * d[3]);
+  p->t = take_halves(inner);
+  p->out = take_halves(d[0] * d[3]);
+  p->peer_out = take_halves(d[0] * d[3]);
   const mmci_group group = group_of(p);
   printf("\"kernel\": \"%s\", ", ops->group_name(device, &group));
   check(ops->group_prepare(device, &group, &p->kernel, &error), &error);
@@ -207,7 +208,7 @@ static void measure_copies(void) {
 }
 
 static void put_times(const char *name, double *seconds) {
-  qsort(seconds, RUNS, sizeof *seconds, ascending);
+  qsort(seconds, RUNS, sizeof *seconds, mmci_ascending_doubles);
   printf("\"%s\": [%.2f, %.2f, %.2f], ", name, seconds[0] * 1e6, seconds[RUNS / 2] * 1e6,
          seconds[RUNS - 1] * 1e6);
 }

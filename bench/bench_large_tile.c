@@ -16,8 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/ascending.h"
+#include "base/monotonic.h"
 #include "base/random.h"
 #include "device/device.h"
 
@@ -56,12 +57,6 @@ typedef struct bench {
 typedef struct measured {
   double seconds, joules, watts, mhz, error; /* NaN: unknown */
 } measured;
-
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
@@ -145,11 +140,11 @@ static int wait_for(void *user) {
 /* Seconds of a run of the prepared kernel, of as many as take long enough. */
 static double time_runs(bench *x) {
   for (int runs = 1;; runs *= 4) {
-    double begin = now_s();
+    double begin = mmci_now_s();
     for (int r = 0; r < runs; r++)
       if (work(x) != 0) return (double)NAN;
     if (wait_for(x) != 0) return (double)NAN;
-    double seconds = now_s() - begin;
+    double seconds = mmci_now_s() - begin;
     if (seconds >= x->options->least_s || runs >= 1 << 20) return seconds / runs;
   }
 }
@@ -175,11 +170,6 @@ static mmc_status energy(bench *x, measured *out) {
 static bool prepare(bench *x, int variant) {
   x->gemm.variant = variant;
   return x->on.ops->prepare(x->on.device, &x->gemm, &x->kernel, &x->error) == MMC_OK;
-}
-
-static int compare_doubles(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
 }
 
 static void print(const bench *x, const measured *m, const measured *first) {
@@ -229,7 +219,7 @@ static mmc_status measure_all(bench *x, measured results[VARIANTS], bool there[V
     }
   for (int v = 0; v < o->count && o->seconds <= 0; v++) {
     if (!there[v]) continue;
-    qsort(seconds[v], (size_t)o->turns, sizeof(double), compare_doubles);
+    qsort(seconds[v], (size_t)o->turns, sizeof(double), mmci_ascending_doubles);
     results[v].seconds = seconds[v][o->turns / 2];
   }
   return MMC_OK;

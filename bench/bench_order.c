@@ -96,9 +96,9 @@ static double bench_textbook(int64_t n, const int64_t *dims, uint64_t *cost) {
   uint64_t *m = need(calloc(entries, sizeof *m));
   int32_t *s = need(calloc(entries, sizeof *s));
   line x = {.n = n, .solver = "textbook", .kernel = "", .threads = 1, .runs = 1};
-  double start = now();
+  double start = now_s();
   *cost = textbook(n, dims, m, s);
-  x.seconds[0] = now() - start;
+  x.seconds[0] = now_s() - start;
   free(m);
   free(s);
   return print_line(&x);
@@ -119,9 +119,9 @@ static mmc_count bench_solver(mmc_context *context, int64_t n, const int64_t *di
     options.kernel = kernel;
     options.threads = threads;
     mmc_order *order;
-    double start = now();
+    double start = now_s();
     mmc_status status = mmc_order_create(context, n, dims, &options, &order);
-    x.seconds[x.runs] = now() - start;
+    x.seconds[x.runs] = now_s() - start;
     if (status == MMC_E_ARG && kernel != NULL) return cost;
     char message[512];
     if (status != MMC_OK) fail(solver, mmc_context_message(context, message, sizeof message));

@@ -12,21 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "timing.h"
+
 static const double SLOW_S = 1, LONG_S = 20;
 
 static mmc_context *context;
 
-static void check(mmc_status status, const char *what) {
+static void require(mmc_status status, const char *what) {
   if (status == MMC_OK) return;
   char message[512];
   fprintf(stderr, "bench_order_cuda: %s: %s: %s\n", what, mmc_status_string(status),
           mmc_context_message(context, message, sizeof message));
   exit(1);
-}
-
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
 }
 
 /* Fills dims[0..n]; false when there is no such family. */
@@ -64,7 +61,7 @@ int main(int count, char **arguments) {
   }
   int64_t *dims = malloc(((size_t)n + 1) * sizeof *dims);
   double *seconds = malloc((size_t)runs * sizeof *seconds);
-  if (dims == NULL || seconds == NULL) check(MMC_E_NOMEM, "dims");
+  if (dims == NULL || seconds == NULL) require(MMC_E_NOMEM, "dims");
   if (!fill(arguments[1], n, dims)) {
     fprintf(stderr, "bench_order_cuda: no family '%s'\n", arguments[1]);
     return 2;
@@ -76,16 +73,16 @@ int main(int count, char **arguments) {
   options.threads_per_block = count > 5 ? (int)strtol(arguments[5], NULL, 10) : 0;
   options.blocks_per_entry = count > 6 ? (int)strtol(arguments[6], NULL, 10) : 0;
 
-  check(mmc_context_create(NULL, &context), "context");
+  require(mmc_context_create(NULL, &context), "context");
   mmc_order *order;
-  check(mmc_order_create(context, n, dims, NULL, &order), "hu-shing");
+  require(mmc_order_create(context, n, dims, NULL, &order), "hu-shing");
   mmc_count least = mmc_order_multiplications(order);
   mmc_order_destroy(order);
   char kernel[64] = "";
   int counted = 0;
   double total = 0;
   for (int r = 0; counted < runs && total < LONG_S; r++) {
-    check(mmc_order_create(context, n, dims, &options, &order), "table on cuda");
+    require(mmc_order_create(context, n, dims, &options, &order), "table on cuda");
     mmc_count got = mmc_order_multiplications(order);
     if (got.lo != least.lo || got.hi != least.hi) {
       fprintf(stderr, "bench_order_cuda: not the least number of multiplications\n");

@@ -47,13 +47,13 @@ static mmc_chain *random_chain(int64_t n, double most, uint64_t *state) {
 static void plan_all(store *x, mmc_chain *const *chains, int count, int turn) {
   mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
   options.objective = "time";
-  const double start = now();
+  const double start = now_s();
   for (int c = 0; c < count; c++) {
     mmc_plan *plan;
     check(mmc_plan_create(x->context, chains[c], &options, &plan), "plan");
     mmc_plan_destroy(plan);
   }
-  x->seconds[turn] = (now() - start) / count;
+  x->seconds[turn] = (now_s() - start) / count;
 }
 
 static void bench(store *stores, int count, int64_t n, double most) {

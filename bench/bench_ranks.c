@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascending.h"
 #include "base/monotonic.h"
 #include "base/random.h"
 #include "ranks/choose.h"
@@ -195,14 +196,9 @@ static double run_peer(const peer *p, const sample *s, spread *factors, spread *
   return mmci_now_s() - start;
 }
 
-static int compare(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* Returns the median, and leaves the least in front. */
 static double median(double *values) {
-  qsort(values, RUNS, sizeof *values, compare);
+  qsort(values, RUNS, sizeof *values, mmci_ascending_doubles);
   return values[RUNS / 2];
 }
 

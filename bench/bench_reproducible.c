@@ -8,20 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "mmchain.h"
+#include "timing.h"
 
 enum { PRECISIONS = 4, LEAST_ROUNDS = 5, MOST_FACTORS = 64 };
 static const double SECONDS = 2, LEAST_S = 2e-4; /* of a chain, and of one measurement */
 static const char *const PRECISION[PRECISIONS] = {"native", "faithful", "reproducible",
                                                   "reproducible+faithful"};
-
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Fills memory with numbers in (-1, 1), of 16 bits in [1/8, 1/4). */
 static bool fill(mmc_memory *memory, mmc_dtype dtype, size_t bytes) {

@@ -20,6 +20,7 @@
 #include "base/random.h"
 #include "device/device.h"
 #include "faithful_data.h"
+#include "inside.h"
 #include "meter/measure.h"
 
 enum { SAMPLE = 16, TABLE = 1 << 18, CHUNK = 64, KINDS = 2 };
@@ -29,19 +30,6 @@ static mmci_queue *queue;
 static mmci_meter *meter;
 static uint64_t random_state = 20261123;
 static mmci_precision faithful_as = MMCI_FAITHFUL;
-
-static void check(mmc_status status, const mmci_error *error) {
-  if (status == MMC_OK) return;
-  fprintf(stderr, "bench_residues: %s\n", error->text);
-  exit(1);
-}
-
-static void *take(size_t bytes) {
-  void *memory = malloc(bytes);
-  if (memory != NULL) return memory;
-  fprintf(stderr, "bench_residues: no memory for %zu bytes\n", bytes);
-  exit(1);
-}
 
 static void copy_bytes(void *to, const void *from, size_t bytes, bool up) {
   mmci_error error = {0};

@@ -9,25 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "mmchain.h"
+#include "timing.h"
 
 enum { MOST_TURNS = 1001 };
 
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static double median(double *seconds, int count) {
-  qsort(seconds, (size_t)count, sizeof *seconds, compare);
+  qsort(seconds, (size_t)count, sizeof *seconds, ascending);
   return seconds[count / 2];
 }
 

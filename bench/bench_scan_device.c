@@ -7,22 +7,10 @@
  * the default stream, and the least. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include "mmchain.h"
+#include "timing.h"
 
 enum { MEASUREMENTS = 9 };
-
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
 
 /* Returns the seconds of one of `count` scans; below 0 when one fails. */
 static double time_scans(mmc_scan *scan, const mmc_scan_operands *operands, int count) {
@@ -83,7 +71,7 @@ static int measure(mmc_context *context, const char *device, const problem *p) {
     const double once = time_scans(scan, &operands, 3);
     const int count = once < 1e-4 ? 200 : once < 1e-2 ? 20 : 2;
     for (int i = 0; i < MEASUREMENTS; i++) seconds[i] = time_scans(scan, &operands, count);
-    qsort(seconds, MEASUREMENTS, sizeof *seconds, compare);
+    qsort(seconds, MEASUREMENTS, sizeof *seconds, ascending);
     fine = seconds[0] > 0;
     printf("%8lld x %2lldx%-2lld @%-4lld columns %lld %9.2f us, least %9.2f us\n",
            (long long)p->length, (long long)n, (long long)n, (long long)p->batch,

@@ -15,8 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/ascending.h"
+#include "base/monotonic.h"
 #include "device/device.h"
 #include "on_device.h"
 
@@ -47,7 +48,7 @@ static double time_of(work_fn work, void *what) {
     /* So many that a run takes about 3 ms. */
     if (r < -1 && ms > 0) calls = (int)fmax(8, fmin(2000, 3 / (double)ms * calls));
   }
-  qsort(seconds, RUNS, sizeof *seconds, ascending);
+  qsort(seconds, RUNS, sizeof *seconds, mmci_ascending_doubles);
   return seconds[RUNS / 2];
 }
 
@@ -75,17 +76,14 @@ static double joules_of(work_fn work, void *what, double seconds) {
   unsigned long long first = 0, now = 0, from = 0;
   const int burst = (int)fmax(1, 0.002 / seconds);
   double calls = 0;
-  struct timespec start, at;
   nvml_energy(nvml_device, &first);
-  clock_gettime(CLOCK_MONOTONIC, &start);
+  const double start = mmci_now_s();
   for (int turn = 0;;) {
     for (int i = 0; i < burst; i++) work(what, turn++);
     try(cudaStreamSynchronize(stream), "work");
     if (from != 0) calls += burst;
     nvml_energy(nvml_device, &now);
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    const double passed =
-        (double)(at.tv_sec - start.tv_sec) + 1e-9 * (double)(at.tv_nsec - start.tv_nsec);
+    const double passed = mmci_now_s() - start;
     if (from == 0 && now != first && passed > 0.5) from = now;
     if (from != 0 && now != from && passed > JOULES_S) return (double)(now - from) * 1e-3 / calls;
   }
@@ -302,7 +300,8 @@ static void compare(setting *s, const char *name) {
   s->kernel = general;
   const double off = difference(s);
   s->kernel = chosen;
-  for (int which = 0; which < 4; which++) qsort(seconds[which], TURNS, sizeof(double), ascending);
+  for (int which = 0; which < 4; which++)
+    qsort(seconds[which], TURNS, sizeof(double), mmci_ascending_doubles);
   static const char *const FIELDS[] = {"us", "general_us", "replayed_us", "general_replayed_us"};
   for (int which = 0; which < 4; which++)
     printf("\"%s\": [%.3f, %.3f, %.3f], ", FIELDS[which], seconds[which][0] * 1e6,

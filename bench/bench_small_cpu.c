@@ -12,19 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "device/device.h"
-#include "mmchain.h"
 #include "timing.h"
 
 enum { MOST_ROUNDS = 101, LONG = 1000, BATCHED = 4, EXECUTED = 5 };
-
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Seeded, in (-1, 1), or fifths of that for large sides, so that long products stay finite; on
  * large pages, as NumPy asks for them. */

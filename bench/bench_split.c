@@ -19,6 +19,7 @@
 
 #include "base/random.h"
 #include "device/device.h"
+#include "inside.h"
 #include "tune/array.h"
 #include "tune/measure.h"
 #include "tune/search.h"
@@ -91,12 +92,6 @@ static int sizes_of(const series *s, mmci_gemm gemms[MOST_SIZES]) {
 }
 
 /* ---- what is reported ---------------------------------------------------------------------- */
-
-static void check(mmc_status status, const mmci_error *error) {
-  if (status == MMC_OK) return;
-  fprintf(stderr, "bench_split: %s\n", error->text);
-  exit(1);
-}
 
 /* What is measured on: while tuning, and with other samples afterwards. */
 typedef struct machines {

@@ -11,27 +11,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "mmchain.h"
+#include "timing.h"
 
 enum { FACTORS = 4, MOST_CHAINS = 100, TURNS = 31, LEAST_DIM = 64, MOST_DIM = 4096 };
 static const double sample_least_s = 1e-3;
 
 static mmc_context *context;
 
-static void check(mmc_status status) {
+static void require(mmc_status status) {
   if (status == MMC_OK) return;
   char text[512];
   fprintf(stderr, "bench_time: %s\n", mmc_context_message(context, text, sizeof text));
   exit(1);
-}
-
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static uint64_t next_random(uint64_t *state) { /* splitmix64 (Steele, Lea and Flood 2014) */
@@ -50,7 +43,7 @@ static mmc_chain *random_chain(uint64_t *state, mmc_dtype dtype) {
     dims[d] = next_random(state) % 2 == 0 ? size / 8 * 8 : size;
   }
   mmc_chain *chain;
-  check(mmc_chain_create(context, dtype, FACTORS, dims, NULL, &chain));
+  require(mmc_chain_create(context, dtype, FACTORS, dims, NULL, &chain));
   return chain;
 }
 
@@ -78,8 +71,8 @@ static mmc_matrix on_device(const char *device, mmc_dtype dtype, int64_t rows, i
   void *data = malloc(size);
   if (data == NULL) exit(1);
   fill(data, count, dtype, state);
-  check(mmc_memory_create(context, device, size, memory));
-  check(mmc_memory_write(*memory, 0, data, size));
+  require(mmc_memory_create(context, device, size, memory));
+  require(mmc_memory_write(*memory, 0, data, size));
   free(data);
   return (mmc_matrix){
       .data = mmc_memory_address(*memory), .rows = rows, .cols = cols, .location = MMC_DEVICE};
@@ -98,14 +91,9 @@ static void make_operands(const mmc_chain *chain, const char *device, uint64_t *
 
 static double sample(mmc_run *run, const operands *o, int runs) {
   double start_s = now_s();
-  for (int r = 0; r < runs; r++) check(mmc_enqueue(run, NULL, o->factors, &o->result));
-  check(mmc_wait(run));
+  for (int r = 0; r < runs; r++) require(mmc_enqueue(run, NULL, o->factors, &o->result));
+  require(mmc_wait(run));
   return (now_s() - start_s) / runs;
-}
-
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
 }
 
 static double median(double samples[TURNS]) {
@@ -117,9 +105,9 @@ static bool same_plan(const mmc_plan *a, const mmc_plan *timed) {
   for (int64_t s = 0; s < FACTORS - 1; s++) {
     mmc_step x, y;
     mmc_step_time how;
-    check(mmc_plan_step(a, s, &x));
-    check(mmc_plan_step(timed, s, &y));
-    check(mmc_plan_step_time(timed, s, &how));
+    require(mmc_plan_step(a, s, &x));
+    require(mmc_plan_step(timed, s, &y));
+    require(mmc_plan_step_time(timed, s, &how));
     if (x.left != y.left || x.right != y.right || how.split[0] != '\0') return false;
   }
   return true;
@@ -136,14 +124,14 @@ static double compare(const mmc_chain *chain, mmc_plan_options options, uint64_t
   operands o;
   double times[2][TURNS], ratios[TURNS];
   options.location = MMC_DEVICE;
-  check(mmc_plan_create(context, chain, &options, &plans[0]));
+  require(mmc_plan_create(context, chain, &options, &plans[0]));
   options.objective = "time";
-  check(mmc_plan_create(context, chain, &options, &plans[1]));
+  require(mmc_plan_create(context, chain, &options, &plans[1]));
   bool same = same_plan(plans[0], plans[1]);
   make_operands(chain, options.device, state, &o);
   int count[2];
   for (int p = 0; p < 2; p++) {
-    check(mmc_run_create(plans[p], &runs[p]));
+    require(mmc_run_create(plans[p], &runs[p]));
     for (int warm = 0; warm < 3; warm++) sample(runs[p], &o, 1);
     count[p] = 1 + (int)fmin(1000, sample_least_s / sample(runs[p], &o, 3));
   }
@@ -167,7 +155,7 @@ static double compare(const mmc_chain *chain, mmc_plan_options options, uint64_t
       ratio);
   for (int64_t s = 0; s < FACTORS - 1; s++) {
     mmc_step_time how;
-    check(mmc_plan_step_time(plans[1], s, &how));
+    require(mmc_plan_step_time(plans[1], s, &how));
     printf("%s\"%s %s\"", s > 0 ? "," : "", how.source, how.split);
   }
   printf("]}\n");
@@ -192,7 +180,7 @@ static mmc_dtype dtype_of(const char *name) {
 static void tune(mmc_tune_options *options, double seconds) {
   mmc_tune_report report;
   options->budget_s = fmax(seconds, 1e-3);
-  check(mmc_tune(context, options, &report));
+  require(mmc_tune(context, options, &report));
 }
 
 int main(int argc, char **argv) {

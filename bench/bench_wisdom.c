@@ -21,38 +21,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/ascending.h"
+#include "base/monotonic.h"
 #include "cost/efficiency.h"
 #include "device/device.h"
+#include "inside.h"
 #include "tune/journal.h"
 #include "wisdom/wisdom_pricing.h"
 
 enum { BATCHES = 11, LOOK_UPS = 1 << 18, ACQUIRES = 1000, PUTS = 20 };
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void fail(const char *what, const char *why) {
   fprintf(stderr, "bench_wisdom: %s: %s\n", what, why);
   exit(1);
 }
 
-static void check(mmc_status status, const mmci_error *error) {
-  if (status != MMC_OK) fail(mmc_status_string(status), error->text);
-}
-
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static void print_line(const char *what, long entries, double seconds[BATCHES]) {
-  qsort(seconds, BATCHES, sizeof *seconds, ascending);
+  qsort(seconds, BATCHES, sizeof *seconds, mmci_ascending_doubles);
   printf(
       "{\"bench\":\"wisdom\",\"what\":\"%s\",\"entries\":%ld,\"seconds_median\":%.3g,"
       "\"seconds_min\":%.3g,\"seconds_max\":%.3g,\"batches\":%d}\n",
@@ -120,9 +107,9 @@ static void bench_find(const mmci_wisdom_table *table, long entries, int64_t awa
   }
   for (int b = 0; b < BATCHES; b++) {
     long found = 0;
-    double start = now();
+    double start = mmci_now_s();
     for (long i = 0; i < LOOK_UPS; i++) found += mmci_wisdom_find(table, &keys[i]) != NULL;
-    seconds[b] = (now() - start) / LOOK_UPS;
+    seconds[b] = (mmci_now_s() - start) / LOOK_UPS;
     if (found != (away == 0 ? LOOK_UPS : 0)) fail("find", "found others than are there");
   }
   free(keys);
@@ -134,12 +121,12 @@ static void bench_acquire(mmci_wisdom *wisdom, const mmci_fingerprint *wanted, l
   mmci_error error = {0};
   mmci_wisdom_table *table;
   for (int b = 0; b < BATCHES; b++) {
-    double start = now();
+    double start = mmci_now_s();
     for (int i = 0; i < ACQUIRES; i++) {
       check(mmci_wisdom_acquire(wisdom, wanted, &table, &error), &error);
       mmci_wisdom_release(table);
     }
-    seconds[b] = (now() - start) / ACQUIRES;
+    seconds[b] = (mmci_now_s() - start) / ACQUIRES;
   }
   print_line("acquire", entries, seconds);
 }
@@ -152,16 +139,16 @@ static void bench_load_and_put(mmci_wisdom *wisdom, const mmci_fingerprint *want
                                .fingerprint = wanted,
                                .fact = {.name = "launch_s", .number = 1e-6, .measured_at = 1}};
   for (int b = 0; b < BATCHES; b++) {
-    double start = now();
+    double start = mmci_now_s();
     for (int i = 0; i < PUTS; i++) {
       record.fact.number += 1e-6;
       check(mmci_wisdom_put(wisdom, &record, &error), &error);
     }
-    puts[b] = (now() - start) / PUTS;
+    puts[b] = (mmci_now_s() - start) / PUTS;
     mmci_wisdom_table *table;
-    start = now();
+    start = mmci_now_s();
     check(mmci_wisdom_acquire(wisdom, wanted, &table, &error), &error);
-    loads[b] = now() - start;
+    loads[b] = mmci_now_s() - start;
     mmci_wisdom_release(table);
   }
   print_line("load", entries, loads);
@@ -224,13 +211,13 @@ static void bench_price(const mmci_pricing *pricing, mmci_provenance source, int
   char what[64];
   snprintf(what, sizeof what, "price %s", mmci_provenance_name(source));
   for (int b = 0; b < BATCHES; b++) {
-    double start = now();
+    double start = mmci_now_s();
     for (long i = 0; i < LOOK_UPS; i++) {
       mmci_price price;
       pricing->price(pricing->user, &gemms[i], &price);
       if (price.source != source) fail(what, mmci_provenance_name(price.source));
     }
-    seconds[b] = (now() - start) / LOOK_UPS;
+    seconds[b] = (mmci_now_s() - start) / LOOK_UPS;
   }
   free(gemms);
   print_line(what, 3, seconds);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "device/device.h"
+#include "inside.h"
 
 static const mmci_device_ops *ops;
 static mmci_device *device;
@@ -32,10 +33,6 @@ static void stop(const char *what, const char *why) {
 
 static void try(cudaError_t code, const char *what) {
   if (code != cudaSuccess) stop(what, cudaGetErrorString(code));
-}
-
-static void check(mmc_status status, const mmci_error *error) {
-  if (status != MMC_OK) stop("mmchain", error->text);
 }
 
 static void *find(void *library, const char *name) {
@@ -83,12 +80,6 @@ static double normal(uint64_t *state) {
     sum += (double)(*state >> 11) * 0x1p-53;
   }
   return sum;
-}
-
-/* Compares doubles for qsort(). */
-static int ascending(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
 }
 
 #endif

@@ -10,7 +10,7 @@
 #include <time.h>
 
 /* Returns seconds since some time. */
-static inline double now(void) {
+static inline double now_s(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;

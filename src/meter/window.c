@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/ascending.h"
 
 /* ---- numbers ------------------------------------------------------------------------------- */
 
@@ -23,16 +24,11 @@ static bool keep_number(mmci_numbers *numbers, double value) {
   return true;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 void mmci_numbers_summary(mmci_numbers *numbers, double *min, double *median, double *max) {
   *min = *median = *max = NAN;
   size_t count = numbers->count;
   if (count == 0) return;
-  qsort(numbers->values, count, sizeof(double), compare_doubles);
+  qsort(numbers->values, count, sizeof(double), mmci_ascending_doubles);
   *min = numbers->values[0];
   *max = numbers->values[count - 1];
   *median = (numbers->values[(count - 1) / 2] + numbers->values[count / 2]) / 2;

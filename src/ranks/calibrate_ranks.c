@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/ascending.h"
 #include "base/monotonic.h"
 #include "ranks/agree.h"
 
@@ -68,11 +69,6 @@ static mmc_status pass_long(const bench *b, mmci_error *error) {
   return pass(b, LONG_BYTES, 1, error);
 }
 
-static int compare(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* Times a job on all ranks at once: the median of its runs, each as long as on the slowest rank. */
 static mmc_status time_job(const bench *b, mmc_status (*job)(const bench *, mmci_error *),
                            double *out, mmci_error *error) {
@@ -90,7 +86,7 @@ static mmc_status time_job(const bench *b, mmc_status (*job)(const bench *, mmci
     if (r >= 0) runs[r] = seconds;
   }
   if (status != MMC_OK) return status;
-  qsort(runs, RUNS, sizeof *runs, compare);
+  qsort(runs, RUNS, sizeof *runs, mmci_ascending_doubles);
   *out = runs[RUNS / 2];
   return MMC_OK;
 }

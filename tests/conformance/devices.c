@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "../howto/toy_device.h"
 #include "../run/fake_device.h"
+#include "base/monotonic.h"
 
 /* This list takes the place of the library's. */
 const mmci_device_kind mmci_device_kinds[] = {
@@ -30,20 +30,14 @@ bool supports_dtype(const subject *on, mmc_dtype dtype) {
   return on->ops->supports(on->device, &gemm);
 }
 
-static double seconds_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void run_tests(const subject *on, const conformance_test *tests) {
   for (const conformance_test *t = tests; t->name != NULL; t++) {
-    const double start = seconds_now();
+    const double start = mmci_now_s();
     if (on->race && !t->races) continue;
     t->run(on);
     if (on->is_fake) expect(fake_fault(on->device)[0] == '\0', fake_fault(on->device));
     printf("%-8s %-28s %6.2f s, %d checks so far, %d failed\n", on->name, t->name,
-           seconds_now() - start, checks, failures);
+           mmci_now_s() - start, checks, failures);
     fflush(stdout);
   }
 }

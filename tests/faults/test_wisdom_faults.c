@@ -15,20 +15,14 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 // clang-format off
 #include <cmocka.h>
 // clang-format on
 
 #include "../how_many.h"
 #include "../wisdom_fixture.h"
+#include "base/monotonic.h"
 #include "wisdom/wisdom_pricing.h"
-
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* SQLite's own verdict on the file. */
 static void expect_sound(fixture *f) {
@@ -116,7 +110,7 @@ enum { WRITERS = 4, EACH = 60 };
 static void writers_at_once_wait_for_each_other(void **state) {
   fixture *f = *state;
   pid_t children[WRITERS];
-  double start = now_s();
+  double start = mmci_now_s();
   for (int w = 0; w < WRITERS; w++) {
     children[w] = fork();
     assert_true(children[w] >= 0);
@@ -125,12 +119,12 @@ static void writers_at_once_wait_for_each_other(void **state) {
     double longest = 0;
     if (mmci_wisdom_create(f->path, &wisdom, NULL) != MMC_OK) _exit(1);
     for (int64_t i = 0; i < EACH; i++) {
-      double before = now_s();
+      double before = mmci_now_s();
       if (put_product(f, wisdom, 1 + i * WRITERS + w) != MMC_OK) {
         fprintf(stderr, "writer %d: %s\n", w, f->error.text);
         _exit(2);
       }
-      if (now_s() - before > longest) longest = now_s() - before;
+      if (mmci_now_s() - before > longest) longest = mmci_now_s() - before;
     }
     mmci_wisdom_destroy(wisdom);
     _exit(longest < 5 ? 0 : 3);
@@ -140,7 +134,7 @@ static void writers_at_once_wait_for_each_other(void **state) {
     assert_int_equal(waitpid(children[w], &status, 0), children[w]);
     assert_int_equal(status, 0);
   }
-  print_message("%d puts by %d in %.2f s\n", WRITERS * EACH, WRITERS, now_s() - start);
+  print_message("%d puts by %d in %.2f s\n", WRITERS * EACH, WRITERS, mmci_now_s() - start);
   expect_sound(f);
   expect_products(f, WRITERS * EACH);
 }
@@ -191,12 +185,12 @@ static void a_held_store_can_be_read(void **state) {
   sqlite3 *db;
   assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
   assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
-  double start = now_s();
+  double start = mmci_now_s();
   assert_int_equal(count_records(wisdom), 1);
   mmci_wisdom_table *table;
   assert_int_equal(mmci_wisdom_acquire(wisdom, &f->here, &table, NULL), MMC_OK);
   mmci_wisdom_release(table);
-  assert_true(now_s() - start < 3);
+  assert_true(mmci_now_s() - start < 3);
   assert_int_equal(put_product(f, wisdom, 2), MMC_E_IO);
   assert_non_null(strstr(f->error.text, "held by another process for more than 5 s"));
   sqlite3_close(db);

@@ -6,10 +6,10 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "../elements.h"
 #include "../random.h"
+#include "base/monotonic.h"
 #include "gpu_test.h"
 
 static const int64_t MIB = (int64_t)1 << 20;
@@ -687,12 +687,6 @@ static void test_many(const target *on, mmci_queue *queue, mmci_queue *other, in
 
 /* ---- speed ----------------------------------------------------------------------------------- */
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void print_speed(const target *on, mmci_queue *queue, bool pinned, int64_t lines,
                         int64_t line_bytes, int64_t gap) {
   const int64_t pitch = line_bytes + gap, bytes = lines * line_bytes;
@@ -705,13 +699,13 @@ static void print_speed(const target *on, mmci_queue *queue, bool pinned, int64_
   for (int t = 0; host != NULL && t < 6 && status == MMC_OK; t++) {
     mmci_transfer there = {device, host, line_bytes, pitch, lines, line_bytes};
     mmci_transfer here = {host, device, pitch, line_bytes, lines, line_bytes};
-    double start = now();
+    double start = mmci_now_s();
     status = on->ops->async->upload(queue, &there, &error);
     if (status == MMC_OK) status = on->ops->sync(queue, &error);
-    double middle = now();
+    double middle = mmci_now_s();
     if (status == MMC_OK) status = on->ops->async->download(queue, &here, &error);
     if (status == MMC_OK) status = on->ops->sync(queue, &error);
-    double end = now();
+    double end = mmci_now_s();
     if (middle - start < best[0]) best[0] = middle - start;
     if (end - middle < best[1]) best[1] = end - middle;
   }

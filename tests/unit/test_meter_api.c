@@ -2,8 +2,8 @@
  * libnvidia-ml.so.1 through LD_LIBRARY_PATH. */
 #include <dlfcn.h>
 #include <math.h>
-#include <time.h>
 
+#include "base/monotonic.h"
 #include "fake_nvml.h"
 #include "npy_scratch.h"
 
@@ -22,17 +22,11 @@ static void expect_message(const char *part) {
   assert_holds(mmc_context_message(context, text, sizeof text), part);
 }
 
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Half a millisecond. */
 static int work(void *user) {
-  double end_s = now_s() + 0.0005;
+  double end_s = mmci_now_s() + 0.0005;
   ++*(int64_t *)user;
-  while (now_s() < end_s) continue;
+  while (mmci_now_s() < end_s) continue;
   return 0;
 }
 

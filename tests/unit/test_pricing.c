@@ -13,6 +13,7 @@
 #include "../facts.h"
 #include "../random.h"
 #include "../wisdom_store.h"
+#include "base/monotonic.h"
 #include "cost/efficiency.h"
 #include "cost/roofline.h"
 #include "planner/time_order.h"
@@ -416,16 +417,15 @@ static bool knows(const mmci_wisdom_pricing *known, const mmci_gemm *gemm) {
 
 /* Says whether a new pricing knows the product, which another store has written, in time. */
 static bool is_seen_soon(fixture *f, const mmci_gemm *gemm) {
-  struct timespec begin, now;
-  clock_gettime(CLOCK_MONOTONIC, &begin);
+  const double begin = mmci_now_s();
+  double now;
   do {
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    now = mmci_now_s();
     mmci_wisdom_pricing *known = acquire(f, &test_facts);
     bool seen = knows(known, gemm);
     mmci_wisdom_pricing_release(known);
     if (seen) return true;
-  } while ((double)(now.tv_sec - begin.tv_sec) + 1e-9 * (double)(now.tv_nsec - begin.tv_nsec) <=
-           MMCI_PRICING_FRESH_S);
+  } while (now - begin <= MMCI_PRICING_FRESH_S);
   return false;
 }
 
