@@ -405,9 +405,9 @@ static void put_dots_name(cli_stream *out, const cli_point *p, names *m) {
   put_name(out, m, places, 8, p->mark);
 }
 
-void cli_chart_plane(cli_stream *out, const cli_plane *c, bool alone) {
+void cli_chart_plane(cli_stream *out, const cli_plane *c) {
   plane_layout l = lay_out_plane(c);
-  cli_chart_begin(out, c->title, c->width, c->height, alone);
+  cli_chart_begin(out, c->title, c->width, c->height, false);
   cli_chart_text(out, "title", MARGIN, MARGIN + 8, c->title);
   put_grid(out, c, &l);
   names m = {.frame = &l, .roof = roof_of(&c->roof, &l)};

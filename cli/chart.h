@@ -99,6 +99,6 @@ typedef struct cli_plane {
   int width, height;
 } cli_plane;
 
-void cli_chart_plane(cli_stream *out, const cli_plane *chart, bool alone);
+void cli_chart_plane(cli_stream *out, const cli_plane *chart);
 
 #endif

@@ -5,12 +5,6 @@
 
 #include "progress.h"
 
-static mmc_energy unknown_energy(const char *reason) {
-  mmc_energy energy = {.joules = NAN, .watts = NAN, .idle_watts = NAN};
-  snprintf(energy.reason, sizeof energy.reason, "%s", reason);
-  return energy;
-}
-
 /* ---- measuring ------------------------------------------------------------------------------- */
 
 /* Messages about the name say that they are about the meter, those about its file do not. */
@@ -57,7 +51,8 @@ static int await_execution(void *user) {
 int cli_energy_measure(cli_call *call, const cli_energy *energy, double window_s, mmc_run *run,
                        const mmc_matrix *factors, const mmc_matrix *result, mmc_energy *out) {
   if (energy->meter == NULL) {
-    *out = unknown_energy("not asked for: see --energy");
+    *out = (mmc_energy){
+        .joules = NAN, .watts = NAN, .idle_watts = NAN, .reason = "not asked for: see --energy"};
     return CLI_DONE;
   }
   if (!energy->idle.measured) {

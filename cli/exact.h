@@ -13,6 +13,6 @@ enum { CLI_EXACT_VECTORS = 16 };
  * most, but for truth values, of which vectors of many densities are taken. Returns CLI_DONE, or
  * the exit status after saying that memory is short. */
 int cli_exact_check(cli_call *call, const cli_factors *factors, const mmc_matrix *result,
-                    uint64_t seed, bool *agrees);
+                    bool *agrees);
 
 #endif

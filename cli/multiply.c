@@ -108,8 +108,6 @@ enum {
   OPTION_SEMIRING
 };
 
-enum { CHECK_SEED = 1 };
-
 static const struct option options[] = {
     {"output", required_argument, NULL, CLI_OPTION_OUT},
     {"for", required_argument, NULL, CLI_OPTION_FOR},
@@ -370,14 +368,14 @@ static int check_claims(cli_call *call, const multiplication *job) {
 static int check_integers(cli_call *call, multiplication *job) {
   bool agrees;
   cli_stage_begin(call, &job->stage, 0, 1, "checked");
-  int result = cli_exact_check(call, &job->factors, &job->result, CHECK_SEED, &agrees);
+  int result = cli_exact_check(call, &job->factors, &job->result, &agrees);
   cli_stage_end(call);
   if (result != CLI_DONE) return result;
   if (!agrees)
     return cli_fail(call, CLI_FAILED,
                     "--check: R t is not A1 (A2 (... (An t))) for a random t: nothing is written");
   job->residual = (cli_residual){.meaningful = true};
-  fprintf(stderr, "exact for %d random vectors (seed %d)\n", CLI_EXACT_VECTORS, CHECK_SEED);
+  fprintf(stderr, "exact for %d random vectors (seed %d)\n", CLI_EXACT_VECTORS, CLI_CHECK_SEED);
   return CLI_DONE;
 }
 
@@ -401,11 +399,12 @@ static int check_result(cli_call *call, multiplication *job) {
   cli_stage_begin(call, &job->stage, 0, 1, "checked");
   const char *precision = job->plan_options.precision;
   const bool is_fast = precision != NULL && strcmp(precision, "fast") == 0;
-  int result = cli_residual_compute(call, &job->factors, &job->result, job->exponents, is_fast,
-                                    mmc_plan_error_bound(job->plan), CHECK_SEED, &job->residual);
+  int result =
+      cli_residual_compute(call, &job->factors, &job->result, job->exponents, is_fast,
+                           mmc_plan_error_bound(job->plan), CLI_CHECK_SEED, &job->residual);
   cli_stage_end(call);
   if (result != CLI_DONE) return result;
-  return cli_residual_tell(call, &job->factors, &job->residual, CHECK_SEED, job->exponents == NULL);
+  return cli_residual_tell(call, &job->factors, &job->residual, job->exponents == NULL);
 }
 
 /* ---- after ----------------------------------------------------------------------------------- */

@@ -17,6 +17,9 @@ typedef struct cli_random {
   bool has_spare;
 } cli_random;
 
+/* The seed of the vectors that --check draws. */
+enum { CLI_CHECK_SEED = 1 };
+
 cli_random cli_random_start(uint64_t seed, uint64_t stream);
 /* Returns a normal number of mean 0 and variance 1. */
 double cli_random_normal(cli_random *random);

@@ -531,7 +531,7 @@ static int put_roofline(cli_call *call, cli_stream *out, const report *r, const 
                        "predicted. What fits a cache may lie above the roof of the memory."
                      : "All are predicted, each product by itself.");
   cli_page_picture_begin(out);
-  cli_chart_plane(out, &plane, false);
+  cli_chart_plane(out, &plane);
   cli_page_picture_end(out);
   free(points);
   free(labels);

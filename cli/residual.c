@@ -443,14 +443,14 @@ static int judge(const cli_call *call, const cli_factors *factors, const cli_res
 }
 
 int cli_residual_tell(const cli_call *call, const cli_factors *factors, const cli_residual *r,
-                      uint64_t seed, bool can_scale) {
+                      bool can_scale) {
   if (!r->meaningful) {
     fprintf(stderr, "relative residual: not meaningful, as the factors hold NaN or infinity\n");
     return CLI_DONE;
   }
   if (!(r->value <= r->tolerance)) return judge(call, factors, r, can_scale);
-  fprintf(stderr, "relative residual: %.2e (tolerance %.2e, seed %" PRIu64, r->value, r->tolerance,
-          seed);
+  fprintf(stderr, "relative residual: %.2e (tolerance %.2e, seed %d", r->value, r->tolerance,
+          CLI_CHECK_SEED);
   if (mmc_chain_batch(factors->chain) != 1)
     fprintf(stderr, ", the worst of %" PRId64 " chains", r->chains - r->skipped);
   if (r->skipped > 0)

@@ -31,7 +31,7 @@ int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_m
  * exit status after saying why the result is not to be written; where its dtype is too narrow and
  * can_scale says that --scaled may be asked for, it says so. */
 int cli_residual_tell(const cli_call *call, const cli_factors *factors,
-                      const cli_residual *residual, uint64_t seed, bool can_scale);
+                      const cli_residual *residual, bool can_scale);
 
 /* Counts the chains that have NaN or infinity in their result though their factors hold none. */
 int64_t cli_count_overflows(const cli_factors *factors, const mmc_matrix *result);

@@ -27,6 +27,6 @@ typedef struct cli_running_residual {
 } cli_running_residual;
 
 /* Computes the residual. Returns false when memory is short. */
-bool cli_running_check(const cli_running *running, uint64_t seed, cli_running_residual *out);
+bool cli_running_check(const cli_running *running, cli_running_residual *out);
 
 #endif

@@ -49,8 +49,6 @@ enum {
   OPTION_SCALED
 };
 
-enum { CHECK_SEED = 1 };
-
 static const struct option options[] = {
     {"output", required_argument, NULL, CLI_OPTION_OUT},
     {"reverse", no_argument, NULL, OPTION_REVERSE},
@@ -185,12 +183,12 @@ static int check_products(cli_call *call, scanning *job) {
                                .exclusive = job->scan_options.exclusive,
                                .initial = job->scan_options.initial,
                                .operands = &job->operands};
-  if (!cli_running_check(&running, CHECK_SEED, &job->residual))
+  if (!cli_running_check(&running, &job->residual))
     return cli_fail_memory(call, "the check takes", 64.0 * (double)job->n);
   const cli_running_residual *r = &job->residual;
   fprintf(stderr,
           "relative residual: %.2e (tolerance %.2e, seed %d, the worst of %" PRId64 " products",
-          r->value, r->tolerance, CHECK_SEED, r->checked);
+          r->value, r->tolerance, CLI_CHECK_SEED, r->checked);
   if (r->skipped > 0)
     fprintf(stderr, ", %" PRId64 " more left out for NaN or infinity", r->skipped);
   if (r->vanished > 0)

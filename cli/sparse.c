@@ -14,7 +14,7 @@
 #include "structure.h"
 #include "timing.h"
 
-enum { CHECK_SEED = 1, FACTORS_MAX = 64 };
+enum { FACTORS_MAX = 64 };
 
 /* A file. */
 typedef struct source {
@@ -523,7 +523,7 @@ static int check_result(cli_call *call, work *w) {
   if (vectors == NULL)
     return cli_fail_memory(call, "checking takes", 4.0 * (double)length * sizeof *vectors);
   entry *t = vectors, *x = t + length, *y = x + length, *product = y + length;
-  cli_random random = cli_random_start(CHECK_SEED, 0);
+  cli_random random = cli_random_start(CLI_CHECK_SEED, 0);
   for (int64_t i = 0; i < p->cols[p->n - 1]; i++) {
     t[i].re = cli_random_normal(&random);
     t[i].size = fabs(t[i].re);
@@ -573,7 +573,7 @@ static int check_result(cli_call *call, work *w) {
                     is_small ? ", and a product is below the range of " : "",
                     is_small ? mmc_dtype_name(w->dtype) : "");
   fprintf(stderr, "relative residual: %.2e (tolerance %.2e, seed %d)\n", w->residual, tolerance,
-          CHECK_SEED);
+          CLI_CHECK_SEED);
   return CLI_DONE;
 }
 

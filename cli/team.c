@@ -23,7 +23,7 @@
 #include "signals.h"
 #include "timing.h"
 
-enum { CHECK_SEED = 1, HOST_SIZE = 64 };
+enum { HOST_SIZE = 64 };
 
 bool cli_on_team(const char *device) {
   return device != NULL && strcmp(device, "scalapack") == 0;
@@ -227,10 +227,10 @@ static int execute(cli_call *call, multiplication *m) {
 /* Checks what all ranks have written, on rank 0. */
 static mmc_status check_result(void *user, const mmc_matrix *result) {
   multiplication *m = user;
-  m->failed = cli_residual_compute(m->call, &m->factors, result, NULL, false, NAN, CHECK_SEED,
+  m->failed = cli_residual_compute(m->call, &m->factors, result, NULL, false, NAN, CLI_CHECK_SEED,
                                    &m->residual);
   if (m->failed != CLI_DONE) return MMC_E_DEVICE;
-  m->failed = cli_residual_tell(m->call, &m->factors, &m->residual, CHECK_SEED, false);
+  m->failed = cli_residual_tell(m->call, &m->factors, &m->residual, false);
   return m->failed == CLI_DONE ? MMC_OK : MMC_E_DEVICE;
 }
 

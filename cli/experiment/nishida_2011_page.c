@@ -91,10 +91,10 @@ typedef struct points {
   int count;
 } points;
 
-static void read_points(const cli_record *r, const char *x, const char *y, points *out) {
+static void read_points(const cli_record *r, const char *y, points *out) {
   out->count = 0;
   for (int i = 0; i < POINTS_MOST; i++) {
-    double at = element(r, x, i), value = element(r, y, i);
+    double at = element(r, "l", i), value = element(r, y, i);
     if (!isfinite(at) || !isfinite(value)) break;
     out->x[out->count] = at;
     out->y[out->count++] = value;
@@ -113,7 +113,7 @@ static bool draw_counts(cli_stream *out, const cli_records *all, const char *fie
   const cli_record *r = counts_of(all);
   points p;
   if (r == NULL) return false;
-  read_points(r, "l", field, &p);
+  read_points(r, field, &p);
   cli_series line = {
       .name = "counted in the textbook's loop", .x = p.x, .y = p.y, .count = p.count};
   cli_lines chart = {.title = title,
@@ -151,7 +151,7 @@ static void answer_counts(const cli_records *all, cli_answer *a, const char *fie
   if (r == NULL) return;
   double n = cli_record_number(r, "n"), sum = cli_record_number(r, "sum");
   bool same = sum == (n * n * n - n) / 6;
-  read_points(r, "l", field, &p);
+  read_points(r, field, &p);
   for (int i = 0; i < p.count; i++) {
     double rows = n - p.x[i] + 1, inner = p.x[i] - 1;
     double expected = strcmp(field, "entries") == 0      ? rows
@@ -207,7 +207,7 @@ static bool draw_7(cli_stream *out, const cli_records *all, int width, bool alon
   for (size_t k = 0; k < sizeof kernels / sizeof kernels[0]; k++) {
     const cli_record *r = profile_of(all, kernels[k].kernel);
     if (r == NULL) continue;
-    read_points(r, "l", "seconds", &p[count]);
+    read_points(r, "seconds", &p[count]);
     snprintf(names[count], sizeof names[count], "%s, n = %.0f", kernels[k].name,
              cli_record_number(r, "n"));
     lines[count] = (cli_series){.name = names[count],
@@ -220,7 +220,7 @@ static bool draw_7(cli_stream *out, const cli_records *all, int width, bool alon
   if (count == 0) {
     const cli_record *r = profile_of(all, "textbook");
     if (r == NULL) return false;
-    read_points(r, "l", "seconds", &p[0]);
+    read_points(r, "seconds", &p[0]);
     snprintf(names[0], sizeof names[0], "the textbook's loop on one core, n = %.0f",
              cli_record_number(r, "n"));
     lines[0] =
@@ -250,7 +250,7 @@ static void answer_7(const cli_records *all, cli_answer *a) {
   for (size_t k = 0; k < sizeof kernels / sizeof kernels[0]; k++) {
     const cli_record *r = profile_of(all, kernels[k].kernel);
     if (r == NULL) continue;
-    read_points(r, "l", "seconds", &p);
+    read_points(r, "seconds", &p);
     int at = 0;
     for (int i = 0; i < p.count; i++)
       if (p.y[i] > p.y[at]) at = i;
