@@ -28,22 +28,32 @@
 #include "base/alloc.h"
 #include "order/interval_dp.h"
 
-/* The instruction sets, best first, by type of number. */
-static const mmci_dp_kernel *const kernels_f64[] = {
 #if defined(__x86_64__)
-    &mmci_dp_avx512_f64,
-    &mmci_dp_avx2_f64,
+static bool has_avx512(void) {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+}
+static bool has_avx2(void) {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
 #endif
-    &mmci_dp_portable_f64,
-};
-static const mmci_dp_kernel *const kernels_i64[] = {
+
+static bool has_plain_c(void) {
+  return true;
+}
+
+/* The instruction sets, best first. */
+static const struct {
+  const char *name;
+  bool (*supported)(void); /* says whether this CPU has the instructions */
+  const mmci_dp_kernel *f64, *i64;
+} sets[] = {
 #if defined(__x86_64__)
-    &mmci_dp_avx512_i64,
-    &mmci_dp_avx2_i64,
+    {"avx512", has_avx512, &mmci_dp_avx512_f64, &mmci_dp_avx512_i64},
+    {"avx2", has_avx2, &mmci_dp_avx2_f64, &mmci_dp_avx2_i64},
 #endif
-    &mmci_dp_portable_i64,
+    {"portable", has_plain_c, &mmci_dp_portable_f64, &mmci_dp_portable_i64},
 };
-enum { SETS = sizeof kernels_f64 / sizeof kernels_f64[0] };
+enum { SETS = sizeof sets / sizeof sets[0] };
 
 /* ---- the bound ------------------------------------------------------------------------------ */
 
@@ -114,15 +124,15 @@ static mmc_status find_set(const char *name, int *out, mmci_error *error) {
   int found = -1;
   bool known = name == NULL || strcmp(name, "auto") == 0, any = known;
   for (int s = 0; s < SETS && found < 0; s++) {
-    bool named = !any && strcmp(name, kernels_f64[s]->set) == 0;
+    bool named = !any && strcmp(name, sets[s].name) == 0;
     known = known || named;
-    if ((any || named) && kernels_f64[s]->supported()) found = s;
+    if ((any || named) && sets[s].supported()) found = s;
   }
   *out = found;
   if (found >= 0) return MMC_OK;
   char there[128] = "auto";
   for (int s = 0; s < SETS; s++)
-    if (kernels_f64[s]->supported()) strcat(strcat(there, ", "), kernels_f64[s]->set);
+    if (sets[s].supported()) strcat(strcat(there, ", "), sets[s].name);
   return mmci_fail_argument(error, MMC_E_ARG, "kernel", "%s '%s'; there are %s",
                             known ? "this CPU cannot run" : "no such kernel:", name, there);
 }
@@ -146,9 +156,9 @@ static mmc_status choose_kernel(mmci_dp_run *run, mmci_error *error) {
   mmci_u128 room = mmci_u128_add(mmci_u128_mul(run->ceiling, 3), cube);
   const int64_t exact = (int64_t)1 << 51;
   if (run->ceiling <= (mmci_u128)exact && greatest <= exact)
-    run->kernel = kernels_f64[set];
+    run->kernel = sets[set].f64;
   else if (room < (mmci_u128)1 << 62)
-    run->kernel = kernels_i64[set];
+    run->kernel = sets[set].i64;
   else if (room < (mmci_u128)1 << 126)
     run->kernel = &mmci_dp_portable_i128;
   else
@@ -174,12 +184,13 @@ static void find_lightest(mmci_dp_run *run) {
 }
 
 static mmc_status fill_table(mmci_dp_run *run, mmci_error *error) {
-  size_t chain_bytes = run->kernel->chain_bytes(run->table->tiles);
+  const mmci_dp_kernel *kernel = run->kernel;
+  size_t chain_bytes = kernel->chain_bytes != NULL ? kernel->chain_bytes(run->table->tiles) : 0;
   run->lightest = mmci_alloc_array((size_t)run->table->tiles, sizeof *run->lightest);
   run->chain = mmci_alloc_aligned(chain_bytes, 1);
   if (run->lightest == NULL || run->chain == NULL) return mmci_fail_nomem(error, chain_bytes);
   find_lightest(run);
-  run->kernel->prepare(run);
+  if (kernel->prepare != NULL) kernel->prepare(run);
   return mmci_dp_sweep(run, error);
 }
 

@@ -61,6 +61,12 @@ typedef struct mmci_dp_run {
   atomic_ullong steps_done; /* products of tiles that are done */
 } mmci_dp_run;
 
+/* Counts the vertices of block J. */
+static inline int mmci_dp_vertices(const mmci_dp_run *run, int32_t J) {
+  int32_t rest = run->table->n + 1 - J * MMCI_DP_TILE;
+  return rest < MMCI_DP_TILE ? rest : MMCI_DP_TILE;
+}
+
 /* What one thread has of its own. */
 typedef struct mmci_dp_work {
   mmci_dp_run *run;
@@ -80,13 +86,11 @@ bool mmci_dp_should_stop(mmci_dp_work *work);
  *     start, products for each K between I and J, finish
  * start is told how many tiles of row I, from (I, I) to (I, left), are finished by then. */
 struct mmci_dp_kernel {
-  const char *set;  /* "avx512", "avx2", "portable" */
   const char *name; /* "avx512 f64", as the answer says it */
   size_t cell_bytes;
-  bool (*supported)(void); /* says whether this CPU has the instructions */
-  size_t (*chain_bytes)(int32_t tiles);
-  size_t (*column_bytes)(int32_t tiles);
-  void (*prepare)(const mmci_dp_run *run);
+  size_t (*chain_bytes)(int32_t tiles);    /* of run->chain; NULL: it is not used */
+  size_t (*column_bytes)(int32_t tiles);   /* of work->columns, each; NULL: they are not used */
+  void (*prepare)(const mmci_dp_run *run); /* optional: fills run->chain */
   void (*diagonal)(mmci_dp_work *work, int32_t I);
   void (*start)(mmci_dp_work *work, int32_t I, int32_t J, int32_t left);
   /* Takes the candidates through block K into the tiles (I, J) to (I, J + count - 1). */

@@ -59,28 +59,11 @@ static inline cell lanes_greatest(vec x) {
   return _mm_cvtsd_f64(_mm_max_sd(y, _mm_unpackhi_pd(y, y)));
 }
 
-static inline cell cell_multiply(cell x, cell y) {
-  return x * y;
-}
-static inline cell cell_add(cell x, cell y) {
-  return x + y;
-}
-static inline cell cell_multiply_add(cell x, cell y, cell z) {
-  return x * y + z;
-}
 static inline cell cell_from(mmci_u128 x) {
   return mmci_u128_to_double(x);
 }
-static inline mmci_u128 cell_to_u128(cell x) {
-  return (mmci_u128)x;
-}
-
-static bool supported(void) {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
 
 #define KERNEL mmci_dp_avx2_f64
-#define KERNEL_SET "avx2"
 #define KERNEL_NAME "avx2 f64"
 #include "order/interval_dp_body.h"
 

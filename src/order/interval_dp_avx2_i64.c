@@ -63,28 +63,11 @@ static inline cell lanes_greatest(vec x) {
   return _mm256_extract_epi64(greatest(x, _mm256_permute4x64_epi64(x, 0xb1)), 0);
 }
 
-static inline cell cell_multiply(cell x, cell y) {
-  return x * y;
-}
-static inline cell cell_add(cell x, cell y) {
-  return x + y;
-}
-static inline cell cell_multiply_add(cell x, cell y, cell z) {
-  return x * y + z;
-}
 static inline cell cell_from(mmci_u128 x) {
   return (cell)x;
 }
-static inline mmci_u128 cell_to_u128(cell x) {
-  return (mmci_u128)x;
-}
-
-static bool supported(void) {
-  return __builtin_cpu_supports("avx2");
-}
 
 #define KERNEL mmci_dp_avx2_i64
-#define KERNEL_SET "avx2"
 #define KERNEL_NAME "avx2 i64"
 #include "order/interval_dp_body.h"
 

@@ -55,28 +55,11 @@ static inline cell lanes_greatest(vec x) {
   return _mm512_reduce_max_pd(x);
 }
 
-static inline cell cell_multiply(cell x, cell y) {
-  return x * y;
-}
-static inline cell cell_add(cell x, cell y) {
-  return x + y;
-}
-static inline cell cell_multiply_add(cell x, cell y, cell z) {
-  return x * y + z;
-}
 static inline cell cell_from(mmci_u128 x) {
   return mmci_u128_to_double(x);
 }
-static inline mmci_u128 cell_to_u128(cell x) {
-  return (mmci_u128)x;
-}
-
-static bool supported(void) {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
-}
 
 #define KERNEL mmci_dp_avx512_f64
-#define KERNEL_SET "avx512"
 #define KERNEL_NAME "avx512 f64"
 #include "order/interval_dp_body.h"
 

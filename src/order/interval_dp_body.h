@@ -6,12 +6,12 @@
  *     vec          LANES cells: load, store, splat, add, subtract, multiply, least, greatest,
  *                  multiply_add(x, y, z) = x y + z; less(x, y) has bit l set when lane l of x is
  *                  less than that of y; lanes_least and lanes_greatest give one cell
- *     cell_...     the same on cells: add, multiply, multiply_add, from and to_u128
+ *     cell_from    the cell that a count is
  *     INFINITE     a cell that no candidate with finite parts exceeds, as interval_dp.c defines it
  *     GROUP        rows of a tile taken together
  *     PANEL        vecs of each of these rows taken together, when all candidates are computed
  *     ROW_PANEL    vecs of one row taken together, when few candidates are
- *     KERNEL, KERNEL_SET, KERNEL_NAME, supported()
+ *     KERNEL, KERNEL_NAME
  *
  * Pruning. A product of tiles has 64^3 candidates, and nearly all of them lose by far. Let m be at
  * most the least dim of the blocks I..J, q the least dim p[b] of block J, and base[b] any number
@@ -338,7 +338,7 @@ static void start_near(const mmci_dp_run *run, column *col, int32_t I, int32_t J
     for (int b = 0, v = 0; b < MMCI_DP_TILE; b++) {
       col->near[b] = v;
       col->near_after[b] = corner_right[v * MMCI_DP_TILE + b];
-      col->near_area[b] = cell_multiply(pb[v], pb[b]);
+      col->near_area[b] = pb[v] * pb[b];
       if (pb[b] <= pb[v]) v = b;
     }
   for (int a = MMCI_DP_TILE - 1, v = MMCI_DP_TILE - 1; a >= 0; a--) {
@@ -449,7 +449,7 @@ static inline cell cell_at(const mmci_dp_table *table, int32_t a, int32_t b) {
 }
 
 static mmci_u128 entry(const mmci_dp_table *table, int32_t a, int32_t b) {
-  return cell_to_u128(cell_at(table, a, b));
+  return (mmci_u128)cell_at(table, a, b);
 }
 
 static uint64_t matches(const mmci_dp_run *run, int32_t a, int32_t b, int32_t first,
@@ -460,18 +460,15 @@ static uint64_t matches(const mmci_dp_run *run, int32_t a, int32_t b, int32_t fi
   const cell *p = run->chain, c = cell_at(run->table, a, b);
   uint64_t bits = 0;
   for (int32_t t = 0; t < count; t++) {
-    cell candidate = cell_add(cell_multiply_add(cell_multiply(p[a], p[first + t]), p[b], left[t]),
-                              right[t * MMCI_DP_TILE]);
+    cell candidate = p[a] * p[first + t] * p[b] + left[t] + right[t * MMCI_DP_TILE];
     bits |= (uint64_t)(candidate == c) << t;
   }
   return bits;
 }
 
 const mmci_dp_kernel KERNEL = {
-    .set = KERNEL_SET,
     .name = KERNEL_NAME,
     .cell_bytes = sizeof(cell),
-    .supported = supported,
     .chain_bytes = chain_bytes,
     .column_bytes = column_bytes,
     .prepare = prepare,

@@ -7,25 +7,12 @@
 typedef double cell;
 #define INFINITE ((double)INFINITY)
 
-static inline cell cell_multiply(cell x, cell y) {
-  return x * y;
-}
-static inline cell cell_add(cell x, cell y) {
-  return x + y;
-}
-static inline cell cell_multiply_add(cell x, cell y, cell z) {
-  return x * y + z;
-}
 static inline cell cell_from(mmci_u128 x) {
   return mmci_u128_to_double(x);
-}
-static inline mmci_u128 cell_to_u128(cell x) {
-  return (mmci_u128)x;
 }
 
 #include "order/interval_dp_scalar.h"
 
 #define KERNEL mmci_dp_portable_f64
-#define KERNEL_SET "portable"
 #define KERNEL_NAME "portable f64"
 #include "order/interval_dp_body.h"

@@ -6,25 +6,12 @@
 typedef int64_t cell;
 #define INFINITE ((int64_t)1 << 62)
 
-static inline cell cell_multiply(cell x, cell y) {
-  return x * y;
-}
-static inline cell cell_add(cell x, cell y) {
-  return x + y;
-}
-static inline cell cell_multiply_add(cell x, cell y, cell z) {
-  return x * y + z;
-}
 static inline cell cell_from(mmci_u128 x) {
   return (cell)x;
-}
-static inline mmci_u128 cell_to_u128(cell x) {
-  return (mmci_u128)x;
 }
 
 #include "order/interval_dp_scalar.h"
 
 #define KERNEL mmci_dp_portable_i64
-#define KERNEL_SET "portable"
 #define KERNEL_NAME "portable i64"
 #include "order/interval_dp_body.h"

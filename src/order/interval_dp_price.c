@@ -12,26 +12,6 @@ static double *tile_at(const mmci_dp_run *run, int32_t I, int32_t J) {
   return mmci_dp_tile(run->table, I, J, sizeof(double));
 }
 
-static size_t chain_bytes(int32_t tiles) {
-  (void)tiles;
-  return 0;
-}
-
-static size_t column_bytes(int32_t tiles) {
-  (void)tiles;
-  return 1;
-}
-
-static void prepare(const mmci_dp_run *run) {
-  (void)run;
-}
-
-/* Counts the vertices of block J. */
-static int vertices_in(const mmci_dp_run *run, int32_t J) {
-  int32_t rest = run->table->n + 1 - J * MMCI_DP_TILE;
-  return rest < MMCI_DP_TILE ? rest : MMCI_DP_TILE;
-}
-
 static void report_bad(mmci_dp_run *run, double price, int32_t i, int32_t k, int32_t j) {
   if (!atomic_flag_test_and_set(&run->bad_price)) {
     run->bad_i = i;
@@ -65,7 +45,7 @@ static bool improve(mmci_dp_work *work, double *row, double before, const double
 static void diagonal(mmci_dp_work *work, int32_t I) {
   const mmci_dp_run *run = work->run;
   double *tile = tile_at(run, I, I);
-  int end = vertices_in(run, I);
+  int end = mmci_dp_vertices(run, I);
   int32_t origin = I * MMCI_DP_TILE;
   for (int a = end - 1; a >= 0; a--) {
     double *row = tile + a * MMCI_DP_TILE;
@@ -90,7 +70,7 @@ static void products(mmci_dp_work *work, int32_t I, int32_t K, int32_t J, int32_
   for (int32_t j = J; j < J + count; j++) {
     double *tile = tile_at(run, I, j);
     const double *right = tile_at(run, K, j);
-    int end = vertices_in(run, j);
+    int end = mmci_dp_vertices(run, j);
     for (int a = 0; a < MMCI_DP_TILE; a++)
       for (int v = 0; v < MMCI_DP_TILE; v++)
         if (!improve(work, tile + a * MMCI_DP_TILE, left[a * MMCI_DP_TILE + v],
@@ -104,7 +84,7 @@ static void finish(mmci_dp_work *work, int32_t I, int32_t J) {
   const mmci_dp_run *run = work->run;
   double *tile = tile_at(run, I, J);
   const double *left = tile_at(run, I, I), *right = tile_at(run, J, J);
-  int end = vertices_in(run, J);
+  int end = mmci_dp_vertices(run, J);
   int32_t row_origin = I * MMCI_DP_TILE, column_origin = J * MMCI_DP_TILE;
   for (int a = MMCI_DP_TILE - 1; a >= 0; a--) {
     double *row = tile + a * MMCI_DP_TILE;
@@ -138,23 +118,14 @@ static uint64_t matches(const mmci_dp_run *run, int32_t a, int32_t b, int32_t fi
   return bits;
 }
 
-static bool supported(void) {
-  return true;
-}
-
 double mmci_dp_price_of(const mmci_dp_run *run) {
   return cost_at(run, 0, run->table->n);
 }
 
 /* There is no entry(), because costs are not counts. */
 const mmci_dp_kernel mmci_dp_price = {
-    .set = "portable",
     .name = "price",
     .cell_bytes = sizeof(double),
-    .supported = supported,
-    .chain_bytes = chain_bytes,
-    .column_bytes = column_bytes,
-    .prepare = prepare,
     .diagonal = diagonal,
     .start = start,
     .products = products,

@@ -7,26 +7,6 @@ static mmci_u128 *tile_at(const mmci_dp_run *run, int32_t I, int32_t J) {
   return mmci_dp_tile(run->table, I, J, sizeof(mmci_u128));
 }
 
-static size_t chain_bytes(int32_t tiles) {
-  (void)tiles;
-  return 0;
-}
-
-static size_t column_bytes(int32_t tiles) {
-  (void)tiles;
-  return 1;
-}
-
-static void prepare(const mmci_dp_run *run) {
-  (void)run;
-}
-
-/* Counts the vertices of block J. */
-static int vertices_in(const mmci_dp_run *run, int32_t J) {
-  int32_t rest = run->table->n + 1 - J * MMCI_DP_TILE;
-  return rest < MMCI_DP_TILE ? rest : MMCI_DP_TILE;
-}
-
 static mmci_u128 candidate(mmci_u128 before, mmci_u128 after, mmci_u128 area, int64_t width) {
   mmci_u128 product = mmci_u128_mul(area, (mmci_u128)(uint64_t)width);
   return mmci_u128_add(mmci_u128_add(before, after), product);
@@ -47,7 +27,7 @@ static void diagonal(mmci_dp_work *work, int32_t I) {
   const mmci_dp_run *run = work->run;
   const int64_t *p = run->problem->dims + I * MMCI_DP_TILE;
   mmci_u128 *tile = tile_at(run, I, I);
-  int end = vertices_in(run, I);
+  int end = mmci_dp_vertices(run, I);
   for (int a = end - 1; a >= 0; a--) {
     mmci_u128 *row = tile + a * MMCI_DP_TILE;
     for (int b = a + 1; b < end; b++) row[b] = b == a + 1 ? 0 : MMCI_U128_MAX;
@@ -75,7 +55,7 @@ static void products(mmci_dp_work *work, int32_t I, int32_t K, int32_t J, int32_
     for (int a = 0; a < MMCI_DP_TILE; a++)
       for (int v = 0; v < MMCI_DP_TILE; v++)
         improve(tile + a * MMCI_DP_TILE, left[a * MMCI_DP_TILE + v], right + v * MMCI_DP_TILE,
-                pa[a], pv[v], pb, 0, vertices_in(run, j));
+                pa[a], pv[v], pb, 0, mmci_dp_vertices(run, j));
   }
 }
 
@@ -85,7 +65,7 @@ static void finish(mmci_dp_work *work, int32_t I, int32_t J) {
   const int64_t *pb = run->problem->dims + J * MMCI_DP_TILE;
   mmci_u128 *tile = tile_at(run, I, J);
   const mmci_u128 *left = tile_at(run, I, I), *right = tile_at(run, J, J);
-  int end = vertices_in(run, J);
+  int end = mmci_dp_vertices(run, J);
   for (int a = MMCI_DP_TILE - 1; a >= 0; a--) {
     mmci_u128 *row = tile + a * MMCI_DP_TILE;
     for (int v = a + 1; v < MMCI_DP_TILE; v++)
@@ -116,18 +96,9 @@ static uint64_t matches(const mmci_dp_run *run, int32_t a, int32_t b, int32_t fi
   return bits;
 }
 
-static bool supported(void) {
-  return true;
-}
-
 const mmci_dp_kernel mmci_dp_saturating_u128 = {
-    .set = "portable",
     .name = "portable saturating u128",
     .cell_bytes = sizeof(mmci_u128),
-    .supported = supported,
-    .chain_bytes = chain_bytes,
-    .column_bytes = column_bytes,
-    .prepare = prepare,
     .diagonal = diagonal,
     .start = start,
     .products = products,

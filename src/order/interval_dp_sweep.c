@@ -147,7 +147,9 @@ mmc_status mmci_dp_sweep(mmci_dp_run *run, mmci_error *error) {
   all.count = (tiles + all.width - 1) / all.width;
   if (threads > all.count) threads = all.count;
 
-  size_t column_bytes = (size_t)all.width * run->kernel->column_bytes(tiles);
+  size_t column_bytes = 0;
+  if (run->kernel->column_bytes != NULL)
+    column_bytes = (size_t)all.width * run->kernel->column_bytes(tiles);
   unsigned char *columns = mmci_alloc_aligned((size_t)threads, column_bytes);
   helper *helpers = mmci_alloc_array((size_t)threads, sizeof *helpers);
   all.finished = mmci_alloc_array((size_t)all.count, sizeof *all.finished);
