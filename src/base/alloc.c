@@ -46,7 +46,7 @@ void *mmci_alloc_zeroed(size_t count, size_t size) {
 void *mmci_alloc_aligned(size_t count, size_t size) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - MMCI_ALIGNMENT) return NULL;
-  bytes = (bytes + MMCI_ALIGNMENT - 1) & ~(size_t)(MMCI_ALIGNMENT - 1);
+  bytes = mmci_aligned_size(bytes);
   return aligned_alloc(MMCI_ALIGNMENT, bytes != 0 ? bytes : MMCI_ALIGNMENT);
 }
 
@@ -55,7 +55,7 @@ uint64_t mmci_result_bytes(int64_t rows, int64_t cols, size_t element_size) {
   if (__builtin_mul_overflow(rows, cols, &elements) ||
       __builtin_mul_overflow(elements, (int64_t)element_size, &bytes))
     return UINT64_MAX;
-  return ((uint64_t)bytes + MMCI_ALIGNMENT - 1) & ~(uint64_t)(MMCI_ALIGNMENT - 1);
+  return mmci_aligned_size((size_t)bytes);
 }
 
 uint64_t mmci_bytes_add(uint64_t a, uint64_t b) {

@@ -9,6 +9,11 @@
 /* Arrays that kernels touch are aligned to so many bytes: a cache line and an AVX-512 vector. */
 enum { MMCI_ALIGNMENT = 64 };
 
+/* Returns the least multiple of MMCI_ALIGNMENT that is not below bytes. */
+static inline size_t mmci_aligned_size(size_t bytes) {
+  return (bytes + MMCI_ALIGNMENT - 1) & ~(size_t)(MMCI_ALIGNMENT - 1);
+}
+
 /* Returns count * size bytes, uninitialised; NULL when they overflow or there is no memory. It is
  * never NULL for a count of 0. Release with free(). */
 void *mmci_alloc_array(size_t count, size_t size);

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/sizes.h"
 
 /* Says whether a product is so large that sums of whole numbers take less time than others on
  * tensor cores. */
@@ -41,23 +42,19 @@ mmci_gemm mmci_gemm_tight(mmc_dtype dtype, mmci_precision precision, int64_t m, 
   return gemm;
 }
 
-static int64_t rounded_up(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
 /* Returns the leading dimension of an operand with lines of length elements; it keeps its own where
  * nothing of it is to grow. */
 static int64_t padded_ld(int64_t multiple, int64_t ld, bool grows, int64_t length) {
   if (!grows && ld % multiple == 0) return ld;
-  return length > 0 ? rounded_up(length, multiple) : multiple;
+  return length > 0 ? mmci_multiple_up(length, multiple) : multiple;
 }
 
 mmci_gemm mmci_gemm_padded(int multiple, const mmci_gemm *gemm) {
   mmci_gemm padded = *gemm;
   const bool a_trans = gemm->a.trans, b_trans = gemm->b.trans;
-  padded.n = rounded_up(gemm->n, multiple);
-  if (!a_trans || b_trans) padded.k = rounded_up(gemm->k, multiple);
-  if (a_trans) padded.m = rounded_up(gemm->m, multiple);
+  padded.n = mmci_multiple_up(gemm->n, multiple);
+  if (!a_trans || b_trans) padded.k = mmci_multiple_up(gemm->k, multiple);
+  if (a_trans) padded.m = mmci_multiple_up(gemm->m, multiple);
   const bool m = padded.m != gemm->m, k = padded.k != gemm->k, n = padded.n != gemm->n;
   padded.a.ld = padded_ld(multiple, gemm->a.ld, m || k, a_trans ? padded.m : padded.k);
   padded.b.ld = padded_ld(multiple, gemm->b.ld, k || n, b_trans ? padded.k : padded.n);
@@ -72,12 +69,12 @@ bool mmci_gemm_lies_as(const mmci_gemm *gemm, const mmci_gemm *other) {
 
 uint64_t mmci_padded_bytes(int multiple, mmc_dtype dtype, int64_t rows, int64_t cols) {
   uint64_t bytes, most = UINT64_MAX / 4;
-  if (__builtin_mul_overflow((uint64_t)rounded_up(rows, multiple),
-                             (uint64_t)rounded_up(cols, multiple), &bytes) ||
+  if (__builtin_mul_overflow((uint64_t)mmci_multiple_up(rows, multiple),
+                             (uint64_t)mmci_multiple_up(cols, multiple), &bytes) ||
       __builtin_mul_overflow(bytes, (uint64_t)mmc_dtype_size(dtype), &bytes) ||
       bytes > most - MMCI_ALIGNMENT)
     return most;
-  return (bytes + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
+  return mmci_aligned_size(bytes);
 }
 
 uint64_t mmci_padding_bytes(int multiple, mmc_dtype dtype, int64_t m, int64_t k, int64_t n) {

@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/sizes.h"
+
 enum { DIAGONAL = MMC_LOWER | MMC_UPPER, MIRRORED = MMC_SYMMETRIC | MMC_HERMITIAN };
 
 /* ---- what follows from what ----------------------------------------------------------------- */
@@ -59,17 +61,13 @@ const char *mmci_traits_wrong(uint32_t traits, int64_t rows, int64_t cols) {
 
 /* ---- bands ---------------------------------------------------------------------------------- */
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 mmc_band mmci_band_of(uint32_t traits, mmc_band band, int64_t n) {
   mmc_band b = mmci_band_full(n);
   if ((traits & MMC_BANDED) != 0)
-    b = (mmc_band){least(b.below, band.below), least(b.above, band.above)};
+    b = (mmc_band){mmci_smaller(b.below, band.below), mmci_smaller(b.above, band.above)};
   if ((traits & MMC_LOWER) != 0) b.above = 0;
   if ((traits & MMC_UPPER) != 0) b.below = 0;
-  if (mmci_traits_mirrored(traits)) b.below = b.above = least(b.below, b.above);
+  if (mmci_traits_mirrored(traits)) b.below = b.above = mmci_smaller(b.below, b.above);
   return b;
 }
 
@@ -81,12 +79,13 @@ bool mmci_band_tells(uint32_t traits, mmc_band band, int64_t n) {
 mmc_band mmci_band_product(mmc_band left, mmc_band right, int64_t n) {
   const int64_t most = mmci_band_full(n).below;
   /* Neither exceeds 2^62, so that sums do not overflow. */
-  return (mmc_band){least(left.below + right.below, most), least(left.above + right.above, most)};
+  return (mmc_band){mmci_smaller(left.below + right.below, most),
+                    mmci_smaller(left.above + right.above, most)};
 }
 
 mmc_band mmci_band_meet(uint32_t traits, mmc_band a, mmc_band b) {
-  mmc_band both = {least(a.below, b.below), least(a.above, b.above)};
-  if (mmci_traits_mirrored(traits)) both.below = both.above = least(both.below, both.above);
+  mmc_band both = {mmci_smaller(a.below, b.below), mmci_smaller(a.above, b.above)};
+  if (mmci_traits_mirrored(traits)) both.below = both.above = mmci_smaller(both.below, both.above);
   return both;
 }
 

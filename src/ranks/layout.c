@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "base/sizes.h"
+
 bool mmci_layout_same(const mmci_layout *a, const mmci_layout *b) {
   return a->kind == b->kind && a->grid_rows == b->grid_rows && a->grid_cols == b->grid_cols &&
          a->ranks == b->ranks && a->first == b->first;
@@ -47,17 +49,10 @@ mmci_piece mmci_layout_piece(const mmci_layout *layout, int64_t rows, int64_t co
   return piece;
 }
 
-static int64_t larger(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-static int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 mmci_piece mmci_piece_common(const mmci_piece *a, const mmci_piece *b) {
-  const int64_t row = larger(a->row, b->row), col = larger(a->col, b->col);
-  const int64_t rows = smaller(a->row + a->rows, b->row + b->rows) - row;
-  const int64_t cols = smaller(a->col + a->cols, b->col + b->cols) - col;
+  const int64_t row = mmci_larger(a->row, b->row), col = mmci_larger(a->col, b->col);
+  const int64_t rows = mmci_smaller(a->row + a->rows, b->row + b->rows) - row;
+  const int64_t cols = mmci_smaller(a->col + a->cols, b->col + b->cols) - col;
   if (rows <= 0 || cols <= 0) return (mmci_piece){0};
   return (mmci_piece){row, col, rows, cols};
 }

@@ -21,10 +21,6 @@ static value factor_of(const mmc_chain *chain, int32_t i, const mmc_matrix *matr
   return x;
 }
 
-static size_t aligned(size_t bytes) {
-  return (bytes + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
-}
-
 /* A product, and where its result goes among the intermediates. */
 typedef struct product {
   mmci_gemm gemm;
@@ -97,7 +93,8 @@ static bool lay_out(const mmci_device_ops *ops, const mmci_device *device, const
     if (!takes(ops, device, &products[t], of_factors > 1)) return false;
     results[t] = (value){{.ld = tight, .stride = products[t].gemm.c_stride}, a.rows, b.cols};
     if (!is_last)
-      *bytes += aligned((size_t)(chain->batch * a.rows * b.cols) * mmc_dtype_size(chain->dtype));
+      *bytes += mmci_aligned_size((size_t)(chain->batch * a.rows * b.cols) *
+                                  mmc_dtype_size(chain->dtype));
     if (*bytes > MOST_BYTES) return false;
   }
   return true;

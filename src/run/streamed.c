@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sizes.h"
 #include "plan/panels.h"
 #include "run/matrices.h"
 
@@ -227,16 +228,12 @@ typedef struct passage {
   mmci_panels panels;
 } passage;
 
-static int64_t shorter_length(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 /* Adds the product of panels (i, l) and (l, j) to panel (i, j) at c, or begins it with that. */
 static mmc_status add_panels(mmci_streamed *x, const passage *p, int64_t i, int64_t l, int64_t j,
                              char *c, int64_t ldc, mmci_error *error) {
-  int64_t m = shorter_length(p->panels.m, p->gemm->m - i),
-          k = shorter_length(p->panels.k, p->gemm->k - l);
-  int64_t n = shorter_length(p->panels.n, p->gemm->n - j);
+  int64_t m = mmci_smaller(p->panels.m, p->gemm->m - i),
+          k = mmci_smaller(p->panels.k, p->gemm->k - l);
+  int64_t n = mmci_smaller(p->panels.n, p->gemm->n - j);
   mmci_gemm gemm = *p->gemm;
   gemm.m = m;
   gemm.k = k;
@@ -259,8 +256,8 @@ static mmc_status add_panels(mmci_streamed *x, const passage *p, int64_t i, int6
 /* Computes panel (i, j) of the result. */
 static mmc_status compute_panel(mmci_streamed *x, const passage *p, int64_t i, int64_t j,
                                 mmci_error *error) {
-  int64_t m = shorter_length(p->panels.m, p->gemm->m - i),
-          n = shorter_length(p->panels.n, p->gemm->n - j);
+  int64_t m = mmci_smaller(p->panels.m, p->gemm->m - i),
+          n = mmci_smaller(p->panels.n, p->gemm->n - j);
   char *home = address_of(x, &p->c, i, j), *c = home;
   int64_t ldc = p->c.form.ld;
   slot *taken = NULL;

@@ -3,13 +3,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
-
-static int64_t most(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
+#include "base/sizes.h"
 
 /* ---- elements ---------------------------------------------------------------------------------
  */
@@ -80,7 +74,7 @@ WRITE_THREE(write_three_f64, double)
   static void name(const mmci_line_matrix *m, type *out, int64_t row, int64_t diagonal) {          \
     const int64_t n = m->side, below = m->band.below, above = m->band.above;                       \
     for (int64_t i = 0; i < n; i++)                                                                \
-      for (int64_t j = most(0, i - below); j <= least(n - 1, i + above); j++) {                    \
+      for (int64_t j = mmci_larger(0, i - below); j <= mmci_smaller(n - 1, i + above); j++) {      \
         const type *at = (const type *)m->data + (parts) * (i * m->row_step + j * m->column_step); \
         type *to = out + (parts) * (i * row + (j - i + below) * diagonal);                         \
         to[0] = at[0];                                                                             \
@@ -138,7 +132,8 @@ static int64_t begin_piece(mmc_dtype dtype, void *c, const void *b, int64_t ld, 
 static void mix_piece(const banding *r, int64_t i, int64_t begin, int64_t end) {
   const mmci_line_matrix *m = r->m;
   const mmci_lines *x = r->x;
-  const int64_t first = most(0, i - m->band.below), last = least(m->side - 1, i + m->band.above);
+  const int64_t first = mmci_larger(0, i - m->band.below),
+                last = mmci_smaller(m->side - 1, i + m->band.above);
   const int64_t width = m->band.below + m->band.above + 1;
   const char *row = r->packed + (i * width + first - i + m->band.below) * r->size;
   const char *b = (const char *)x->b + (first * x->ldb + begin) * r->size;
@@ -148,8 +143,8 @@ static void mix_piece(const banding *r, int64_t i, int64_t begin, int64_t end) {
     taken = begin_piece(r->dtype, c, b, x->ldb, end - begin, row, last - first + 1);
   if (taken == 0) memset(c, 0, (size_t)((end - begin) * r->size));
   for (int64_t j = first + taken; j <= last; j++) {
-    const int64_t from = most(begin, j - x->b_band.below), to = least(end, j + x->b_band.above + 1),
-                  t = j - first;
+    const int64_t from = mmci_larger(begin, j - x->b_band.below),
+                  to = mmci_smaller(end, j + x->b_band.above + 1), t = j - first;
     if (from < to)
       add_line(r->dtype, c + (from - begin) * r->size, b + (t * x->ldb + from - begin) * r->size,
                to - from, row + t * r->size, 0);
@@ -163,7 +158,7 @@ static void mix_lines(const banding *r) {
   pack(r->dtype, r->m, r->packed, r->m->band.below + r->m->band.above + 1, 1);
   for (int64_t begin = 0; begin < r->x->length; begin += PIECE)
     for (int64_t i = 0; i < r->m->side; i++)
-      mix_piece(r, i, begin, least(r->x->length, begin + PIECE));
+      mix_piece(r, i, begin, mmci_smaller(r->x->length, begin + PIECE));
 }
 
 /* Each line of C is M times that of B. */
@@ -177,8 +172,9 @@ static void multiply_lines(const banding *r) {
     memset(c, 0, (size_t)(m->side * r->size));
     for (int64_t d = -m->band.below; d <= m->band.above; d++) {
       /* Element i + d of the line of B lies in the band of B. */
-      const int64_t from = most(most(0, -d), l - x->b_band.below - d),
-                    to = least(least(m->side, m->side - d), l + x->b_band.above + 1 - d);
+      const int64_t from = mmci_larger(mmci_larger(0, -d), l - x->b_band.below - d),
+                    to = mmci_smaller(mmci_smaller(m->side, m->side - d),
+                                      l + x->b_band.above + 1 - d);
       const char *diagonal = r->packed + (d + m->band.below) * m->side * r->size;
       if (from < to)
         add_line(r->dtype, c + from * r->size, b + (from + d) * r->size, to - from,
@@ -208,8 +204,8 @@ void mmci_transpose_square(mmc_dtype dtype, void *z, int64_t n, int64_t ld) {
   char *data = z, one[16], other[16];
   for (int64_t c0 = 0; c0 < n; c0 += SQUARE)
     for (int64_t r0 = c0; r0 < n; r0 += SQUARE)
-      for (int64_t c = c0; c < least(n, c0 + SQUARE); c++)
-        for (int64_t r = most(r0, c); r < least(n, r0 + SQUARE); r++) {
+      for (int64_t c = c0; c < mmci_smaller(n, c0 + SQUARE); c++)
+        for (int64_t r = mmci_larger(r0, c); r < mmci_smaller(n, r0 + SQUARE); r++) {
           char *x = data + (size_t)(r * ld + c) * size, *y = data + (size_t)(c * ld + r) * size;
           memcpy(one, x, size);
           memcpy(other, y, size);
@@ -285,7 +281,7 @@ void mmci_permute_lines(mmc_dtype dtype, const mmci_line_matrix *m, const mmci_l
   for (int64_t l = 0; l < lines->count; l++) {
     char *c = (char *)lines->c + (size_t)(l * lines->ldc) * size;
     const int64_t from = lines->along ? l : index[l];
-    const char *b = (const char *)lines->b + (size_t)(most(from, 0) * lines->ldb) * size;
+    const char *b = (const char *)lines->b + (size_t)(mmci_larger(from, 0) * lines->ldb) * size;
     if (!lines->along) {
       if (from < 0)
         memset(c, 0, (size_t)lines->length * size);

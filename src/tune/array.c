@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/ascending.h"
 #include "base/random.h"
+#include "base/sizes.h"
 #include "base/wide.h"
 
 enum {
@@ -24,10 +25,6 @@ mmci_array_options mmci_array_defaults(int64_t most) {
                               .across = 32,
                               .checks = 64,
                               .seed = 1};
-}
-
-static int64_t smaller_size(int64_t a, int64_t b) {
-  return a < b ? a : b;
 }
 
 /* ---- steps --------------------------------------------------------------------------------- */
@@ -122,7 +119,7 @@ static bool make_grid(int64_t step, int64_t most, int dense, int across, mmci_gr
   *grid = (mmci_grid){.step = step};
   for (int64_t x = 1;; x += stride) {
     if (grid->count == MMCI_ARRAY_VALUES) return false;
-    grid->values[grid->count++] = smaller_size(x, last) * step;
+    grid->values[grid->count++] = mmci_smaller(x, last) * step;
     if (x >= last) return true;
     if (x >= stride * dense && stride < widest) stride *= 2;
   }
@@ -143,7 +140,7 @@ static int64_t random_size(const mmci_grid *grid, uint64_t *state) {
   double share = (double)(mmci_random_bits(state) >> 11) * 0x1p-53;
   double span = log((double)grid->values[grid->count - 1] / (double)grid->step);
   int64_t size = (int64_t)llround((double)grid->step * exp(share * span));
-  return smaller_size(size, grid->values[grid->count - 1]);
+  return mmci_smaller(size, grid->values[grid->count - 1]);
 }
 
 /* A trial compares the gain of a cut, or the time, that the array predicts with the measured
@@ -357,7 +354,7 @@ static mmc_status choose_grid(double left_s, const int64_t steps[3],
 static mmci_gemm large_product(const mmci_gemm *like, const mmci_array_options *options) {
   int64_t size[3];
   for (int i = 0; i < 3; i++) {
-    int64_t beside = smaller_size(options->beside, options->most[i]),
+    int64_t beside = mmci_smaller(options->beside, options->most[i]),
             quarter = options->most[i] / 4;
     size[i] = quarter > beside ? quarter : beside;
   }
@@ -376,12 +373,12 @@ static mmc_status find_pace(mmci_tuner *tuner, const mmci_gemm *like,
 /* Returns the product along whose axis steps are looked for, with the other sizes in the middle. */
 static mmci_gemm middle_product(const mmci_gemm *like, const mmci_array_options *options) {
   int64_t beside[3];
-  for (int i = 0; i < 3; i++) beside[i] = smaller_size(options->beside, options->most[i]);
+  for (int i = 0; i < 3; i++) beside[i] = mmci_smaller(options->beside, options->most[i]);
   return product_of(like, beside[0], beside[1], beside[2]);
 }
 
 static int64_t reach_of(const mmci_array_options *options, int axis) {
-  return smaller_size(options->reach, options->most[axis]);
+  return mmci_smaller(options->reach, options->most[axis]);
 }
 
 /* Finds the steps; p->least_s is what a measurement for them took. */

@@ -4,17 +4,11 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/sizes.h"
 
 /* So many columns are solved for at once: few enough that what a row reads of those before it stays
  * in the innermost cache. */
 enum { LANES = 16, ROWS = 8 };
-
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-static int64_t most(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
 
 static int64_t pivot_at(const mmci_band_eliminations *e, int64_t i) {
   return e->narrow ? ((const int32_t *)e->pivots)[i] : ((const int64_t *)e->pivots)[i];
@@ -29,8 +23,8 @@ static int64_t pivot_at(const mmci_band_eliminations *e, int64_t i) {
     const type *at = r->at;                                                                       \
     for (int64_t step = 0; step < n; step++) {                                                    \
       const int64_t i = r->lower ? step : n - 1 - step;                                           \
-      const int64_t first = r->lower ? most(0, i - r->width) : i + 1,                             \
-                    end = r->lower ? i : least(n, i + r->width + 1);                              \
+      const int64_t first = r->lower ? mmci_larger(0, i - r->width) : i + 1,                      \
+                    end = r->lower ? i : mmci_smaller(n, i + r->width + 1);                       \
       const type *row = at + i * r->row_step;                                                     \
       for (int64_t j = first; j < end; j++)                                                       \
         subtract_##suffix(x + i * LANES, x + j * LANES, row[j * r->column_step]);                 \
@@ -48,7 +42,7 @@ static int64_t pivot_at(const mmci_band_eliminations *e, int64_t i) {
         here[t] = other[t];                                                                       \
         other[t] = kept;                                                                          \
       }                                                                                           \
-      const int64_t end = least(n, j + e->width + 1);                                             \
+      const int64_t end = mmci_smaller(n, j + e->width + 1);                                      \
       for (int64_t i = j + 1; i < end; i++)                                                       \
         subtract_##suffix(x + i * LANES, here, at[i * e->row_step + j * e->column_step]);         \
     }                                                                                             \
@@ -66,7 +60,7 @@ static int64_t pivot_at(const mmci_band_eliminations *e, int64_t i) {
   static void solve_##suffix(const mmci_structured *p, type *z, const mmci_band_eliminations *e,  \
                              const mmci_band_triangle *triangles, int count, type *x) {           \
     for (int64_t j = 0; j < p->cols; j += LANES) {                                                \
-      const int64_t columns = least(LANES, p->cols - j);                                          \
+      const int64_t columns = mmci_smaller(LANES, p->cols - j);                                   \
       lay_##suffix(z + j * p->ldz, p->ldz, p->rows, columns, x, false);                           \
       if (e->at != NULL) eliminate_##suffix(e, p->rows, x);                                       \
       for (int k = 0; k < count; k++) substitute_##suffix(&triangles[k], p->rows, x);             \

@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/interrupt.h"
+#include "base/sizes.h"
 #include "device/blas/advice.h"
 #include "device/blas/blas.h"
 #include "device/blas/blas_group.h"
@@ -292,10 +293,6 @@ static const char *element(const void *data, const mmci_form *form, int64_t row,
   return (const char *)data + index * (int64_t)size;
 }
 
-static int64_t least_of(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 /* Multiplies piece by piece. Returns false when it was stopped. */
 static bool multiply_in_pieces(const mmci_kernel *kernel, const void *a, const void *b, void *c) {
   const mmci_gemm *whole = &kernel->gemm;
@@ -305,11 +302,11 @@ static bool multiply_in_pieces(const mmci_kernel *kernel, const void *a, const v
   mmci_gemm piece = *whole;
   double done = 0;
   for (int64_t row = 0; row < whole->m; row += size.m) {
-    piece.m = least_of(size.m, whole->m - row);
+    piece.m = mmci_smaller(size.m, whole->m - row);
     for (int64_t column = 0; column < whole->n; column += size.n) {
-      piece.n = least_of(size.n, whole->n - column);
+      piece.n = mmci_smaller(size.n, whole->n - column);
       for (int64_t term = 0; term < whole->k; term += size.k) {
-        piece.k = least_of(size.k, whole->k - term);
+        piece.k = mmci_smaller(size.k, whole->k - term);
         piece.accumulate = whole->accumulate || term > 0;
         kernel->multiply(&piece, element(a, &whole->a, row, term, bytes),
                          element(b, &whole->b, term, column, bytes),

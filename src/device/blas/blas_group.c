@@ -107,12 +107,8 @@ const char *mmci_blas_group_name(const mmci_device *device, const mmci_group *gr
 
 /* ---- preparing ------------------------------------------------------------------------------- */
 
-static size_t aligned(size_t bytes) {
-  return (bytes + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
-}
-
 static size_t bytes_of(const mmci_group_kernel *kernel, const mmci_group_product *x) {
-  return aligned((size_t)kernel->block * (size_t)x->m * (size_t)x->n * kernel->element);
+  return mmci_aligned_size((size_t)kernel->block * (size_t)x->m * (size_t)x->n * kernel->element);
 }
 
 static void choose_calls(const mmci_group *group, int32_t s, product *out) {
@@ -206,7 +202,7 @@ static void give_places(mmci_group_kernel *kernel, places *p) {
       size_t room = small->can ? mmci_small_room_bytes(small) : 0;
       if (room > p->room_bytes) p->room_bytes = room;
     }
-  p->room_bytes = aligned(p->room_bytes);
+  p->room_bytes = mmci_aligned_size(p->room_bytes);
   for (int32_t s = 0; s < group->count; s++)
     if (p->results[s].base == OWN)
       p->results[s].offset = (int64_t)(p->room_bytes + (size_t)p->results[s].offset * p->own_bytes);
@@ -243,7 +239,7 @@ static mmc_status lay_out_values(mmci_group_kernel *kernel, const mmci_group *gr
   free(p.results);
   free(p.last_readers);
 
-  size_t own = aligned(((size_t)group->n + FACTORS) * sizeof(char *));
+  size_t own = mmci_aligned_size(((size_t)group->n + FACTORS) * sizeof(char *));
   kernel->arena_bytes = own + p.room_bytes + (size_t)p.own_count * p.own_bytes;
   kernel->arenas = mmci_alloc_aligned((size_t)kernel->threads, kernel->arena_bytes);
   kernel->shared = mmci_alloc_aligned(p.shared_bytes, 1);

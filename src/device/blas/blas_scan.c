@@ -66,10 +66,6 @@ bool mmci_blas_scan_supports(const mmci_device *device, const mmci_scan *scan) {
 
 /* ---- preparing ------------------------------------------------------------------------------- */
 
-static size_t aligned(size_t bytes) {
-  return (bytes + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
-}
-
 static bool is_semiring(const product *x) {
   return x->gemm.rule.semiring != MMC_PLUS_TIMES;
 }
@@ -117,7 +113,7 @@ static void choose_calls(mmci_scan_kernel *kernel) {
     if (room > kernel->room_bytes) kernel->room_bytes = room;
     kernel->calls_blas = kernel->calls_blas || !kernel->products[i].small.can;
   }
-  kernel->room_bytes = aligned(kernel->room_bytes);
+  kernel->room_bytes = mmci_aligned_size(kernel->room_bytes);
 }
 
 /* A block has at least so many factors. */
@@ -153,7 +149,7 @@ static void share_out(mmci_scan_kernel *kernel) {
 
 static mmc_status take_memory(mmci_scan_kernel *kernel, mmci_error *error) {
   const mmci_scan *scan = &kernel->scan;
-  kernel->state_bytes = aligned((size_t)scan->n * (size_t)scan->width * kernel->element);
+  kernel->state_bytes = mmci_aligned_size((size_t)scan->n * (size_t)scan->width * kernel->element);
   const size_t matrices = (size_t)(scan->batch * kernel->blocks);
   const size_t room = kernel->state_bytes + kernel->room_bytes;
   kernel->memory = mmci_alloc_aligned(matrices, kernel->state_bytes);

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/interrupt.h"
+#include "base/sizes.h"
 #include "device/blas/workers.h"
 
 /* A panel of A, of so many rows and bytes in a row, stays in the second level of a cache while it
@@ -151,10 +152,6 @@ static mmc_status provide(mmci_blocks_room *room, size_t bytes, mmci_error *erro
   return MMC_OK;
 }
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 mmc_status mmci_blocks_multiply(const mmci_blocks *x, const void *a, const void *b, void *c,
                                 mmci_blocks_room *room, mmci_error *error) {
   const mmci_gemm *gemm = &x->gemm;
@@ -167,7 +164,7 @@ mmc_status mmci_blocks_multiply(const mmci_blocks *x, const void *a, const void 
             .block_bytes = in_lines(x->deep * x->wide, size)};
   int64_t at_once = PACKED_BYTES / (int64_t)p.block_bytes;
   if (at_once < 1) at_once = 1;
-  at_once = least(at_once, (gemm->n + x->wide - 1) / x->wide);
+  at_once = mmci_smaller(at_once, (gemm->n + x->wide - 1) / x->wide);
   const size_t rooms = p.panel_bytes * (size_t)x->threads;
   mmc_status status = provide(room, rooms + p.block_bytes * (size_t)at_once, error);
   if (status != MMC_OK) return status;
@@ -175,12 +172,13 @@ mmc_status mmci_blocks_multiply(const mmci_blocks *x, const void *a, const void 
   p.packed = room->memory + rooms;
   const int64_t most_cols = at_once * x->wide, panels = mmci_blocks_panels(gemm);
   for (p.first_col = 0; p.first_col < gemm->n; p.first_col += most_cols) {
-    p.cols = least(most_cols, gemm->n - p.first_col);
+    p.cols = mmci_smaller(most_cols, gemm->n - p.first_col);
     for (p.first_term = 0; p.first_term < gemm->k; p.first_term += x->deep) {
-      p.terms = least(x->deep, gemm->k - p.first_term);
+      p.terms = mmci_smaller(x->deep, gemm->k - p.first_term);
       for (int64_t col = 0; col < p.cols; col += x->wide)
         pack(gemm, &gemm->b, b, p.first_term, p.first_col + col, p.terms,
-             least(x->wide, p.cols - col), p.packed + (size_t)(col / x->wide) * p.block_bytes);
+             mmci_smaller(x->wide, p.cols - col),
+             p.packed + (size_t)(col / x->wide) * p.block_bytes);
       mmci_share(x->threads, panels, multiply_panel, &p);
       if (atomic_load(&p.stopped))
         return mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product");

@@ -509,7 +509,7 @@ static int64_t even(int64_t size, int64_t most) {
 
 static char *part_of(char **at, int64_t elements, size_t size) {
   char *part = *at;
-  *at += ((size_t)elements * size + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
+  *at += mmci_aligned_size((size_t)elements * size);
   return part;
 }
 

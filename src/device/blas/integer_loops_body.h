@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/sizes.h"
 #include "base/wide.h"
 #include "device/blas/integer_loops.h"
 
@@ -11,10 +12,6 @@
 
 /* So many elements at a time go through 64 bits. */
 enum { CHUNK = 256 };
-
-static inline int64_t least_of(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
@@ -51,7 +48,7 @@ static uint64_t magnitude(mmc_dtype dtype, const void *data, int64_t count) {
   uint64_t most = 0;
   if (dtype == MMC_BOOL) return 1;
   for (int64_t from = 0; from < count; from += CHUNK) {
-    int64_t n = least_of(count - from, CHUNK);
+    int64_t n = mmci_smaller(count - from, CHUNK);
     read_elements(dtype, data, from, n, chunk);
     for (int64_t i = 0; i < n; i++) {
       uint64_t x = (uint64_t)chunk[i];
@@ -111,7 +108,7 @@ static void split(const mmci_integer_split *how, const void *from, int64_t count
   const int64_t half = how->count > 1 ? (int64_t)1 << (how->bits - 1) : 0;
   int64_t chunk[CHUNK], digit[CHUNK];
   for (int64_t at = 0; at < count; at += CHUNK) {
-    int64_t n = least_of(count - at, CHUNK);
+    int64_t n = mmci_smaller(count - at, CHUNK);
     read_elements(how->dtype, from, at, n, chunk);
     if (how->modulus != 0) reduce(how->dtype, how->modulus, chunk, n);
     for (int d = 0; d < how->count - 1; d++) {
@@ -141,7 +138,7 @@ static void widen(const mmci_integer_split *how, const void *from, int64_t count
   int64_t chunk[CHUNK];
   double doubles[CHUNK];
   for (int64_t at = 0; at < count; at += CHUNK) {
-    int64_t n = least_of(count - at, CHUNK);
+    int64_t n = mmci_smaller(count - at, CHUNK);
     read_elements(how->dtype, from, at, n, chunk);
     if (how->modulus != 0) reduce(how->dtype, how->modulus, chunk, n);
     memcpy((int64_t *)out[0] + at, chunk, (size_t)n * sizeof *chunk);
@@ -213,7 +210,7 @@ static void gather_words(int words, const void *const *products, int64_t count, 
     return;
   }
   for (int64_t at = 0; at < count; at += CHUNK) {
-    const int64_t n = least_of(count - at, CHUNK);
+    const int64_t n = mmci_smaller(count - at, CHUNK);
     const int64_t *residue = words == 3 ? (const int64_t *)products[2] + at : NULL;
     find_upper(word + at, (const double *)products[1] + at, residue, n, digits[0], digits[1],
                digits[2], digits[3]);
@@ -324,7 +321,7 @@ static bool join(const mmci_integer_join *how, int64_t index, int64_t count, voi
   int64_t chunk[CHUNK];
   bool fit = true;
   for (int64_t at = 0; at < count; at += CHUNK) {
-    int64_t n = least_of(count - at, CHUNK);
+    int64_t n = mmci_smaller(count - at, CHUNK);
     bool accumulate = how->accumulate;
     if (how->rule.modulus != 0) {
       join_residues(how, index + at, n, chunk);
@@ -523,8 +520,8 @@ INLINE void multiply_truth_columns(const mmci_gemm *x, int64_t columns, const ui
   bool is_first = !x->accumulate, all = false;
   int64_t terms = FIRST_PACKED;
   for (int64_t l = 0; (l < x->k && !all) || is_first; l += terms) {
-    if (l > 0) terms = least_of(2 * terms, PACKED);
-    terms = least_of(x->k - l, terms);
+    if (l > 0) terms = mmci_smaller(2 * terms, PACKED);
+    terms = mmci_smaller(x->k - l, terms);
     for (int64_t t = 0; t < terms; t++) lines[t] = pack_line(b + (l + t) * below, beside, columns);
     all = add_truths(x, terms, columns, is_first, a + l * along, lines, c);
     is_first = false;
@@ -539,7 +536,7 @@ static void multiply_truths(const mmci_gemm *given, const mmci_integer_steps *st
   const int64_t beside = x.b.trans ? x.b.ld : 1;
   for (int64_t p = 0; p < count; p++, a += steps->a, b += steps->b, c += steps->c)
     for (int64_t j = 0; j < x.n; j += WORD)
-      multiply_truth_columns(&x, least_of(x.n - j, WORD), a, b + j * beside, c + j);
+      multiply_truth_columns(&x, mmci_smaller(x.n - j, WORD), a, b + j * beside, c + j);
 }
 
 /* Says whether one of so many terms is true in both lines. */
@@ -671,11 +668,11 @@ static void add_products(uint64_t modulus, int64_t k, int64_t n, const uint64_t 
 static void multiply_part(const mmci_gemm *x, int64_t i, int64_t j, const void *a, const void *b,
                           void *c) {
   const uint64_t modulus = x->rule.modulus;
-  const int64_t m = least_of(x->m - i, RESIDUE_ROWS), n = least_of(x->n - j, RESIDUES);
+  const int64_t m = mmci_smaller(x->m - i, RESIDUE_ROWS), n = mmci_smaller(x->n - j, RESIDUES);
   residues left[RESIDUE_ROWS > RESIDUES ? RESIDUE_ROWS : RESIDUES], right[RESIDUES],
       high[RESIDUE_ROWS] = {{0}}, low[RESIDUE_ROWS] = {{0}};
   for (int64_t l = 0; l < x->k; l += RESIDUES) {
-    const int64_t k = least_of(x->k - l, RESIDUES);
+    const int64_t k = mmci_smaller(x->k - l, RESIDUES);
     read_residues(x, &x->a, a, i, l, m, k, left);
     read_residues(x, &x->b, b, l, j, k, n, right);
     for (int64_t r = 0; r < m; r++)

@@ -7,18 +7,11 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/interrupt.h"
+#include "base/sizes.h"
 #include "device/blas/cblas_table.h"
 #include "device/blas/semiring_tiles.h"
 #include "device/blas/workers.h"
 #include "device/ref/ref_semiring.h"
-
-static int64_t lesser(int64_t x, int64_t y) {
-  return x < y ? x : y;
-}
-
-static size_t aligned(size_t bytes) {
-  return (bytes + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
-}
 
 /* Returns where element (r, c) of a matrix lies, in elements: r * down + c * along. */
 typedef struct lattice {
@@ -85,18 +78,18 @@ static work work_of(const mmci_gemm *gemm, const void *a, const void *b, void *c
   }
   x.rows = piece_length(x.m, BLOCK_ROWS, x.tile.rows);
   x.cols = piece_length(x.n, BLOCK_BYTES / (int64_t)x.element, x.tile.width);
-  x.depth = lesser(x.k, DEPTH);
+  x.depth = mmci_smaller(x.k, DEPTH);
   return x;
 }
 
 static size_t a_bytes(const work *x) {
-  return aligned((size_t)(x->rows * x->depth) * x->element);
+  return mmci_aligned_size((size_t)(x->rows * x->depth) * x->element);
 }
 static size_t b_bytes(const work *x) {
-  return aligned((size_t)(x->cols * x->depth) * x->element);
+  return mmci_aligned_size((size_t)(x->cols * x->depth) * x->element);
 }
 static size_t block_bytes(const work *x) {
-  return a_bytes(x) + b_bytes(x) + aligned((size_t)(x->rows * x->cols) * x->element);
+  return a_bytes(x) + b_bytes(x) + mmci_aligned_size((size_t)(x->rows * x->cols) * x->element);
 }
 
 /* Integers up to these are added fast. Packed zeros are so far below all sums of others that sums
@@ -204,7 +197,7 @@ static const char *at(const work *x, const void *data, lattice of, int64_t row, 
 /* Returns how many columns a tile with so many more in its block has. */
 static int64_t tile_cols(const work *x, int64_t rest) {
   const int64_t vectors = (rest + x->tile.width - 1) / x->tile.width;
-  return lesser(vectors, x->tile.vectors) * x->tile.width;
+  return mmci_smaller(vectors, x->tile.vectors) * x->tile.width;
 }
 
 static bool pack_block(const work *x, const block *y, int64_t p, int64_t depth) {
@@ -212,11 +205,11 @@ static bool pack_block(const work *x, const block *y, int64_t p, int64_t depth) 
   bool fast = true;
   for (int64_t i = 0; i < y->rows; i += rows)
     fast &= pack(x, at(x, x->a, x->of_a, y->row + i, p), x->of_a.down, x->of_a.along,
-                 lesser(rows, y->rows - i), rows, depth, y->a + i * depth * size);
+                 mmci_smaller(rows, y->rows - i), rows, depth, y->a + i * depth * size);
   for (int64_t j = 0, cols; j < y->cols; j += cols) {
     cols = tile_cols(x, y->cols - j);
     fast &= pack(x, at(x, x->b, x->of_b, p, y->col + j), x->of_b.along, x->of_b.down,
-                 lesser(cols, y->cols - j), cols, depth, y->b + j * depth * size);
+                 mmci_smaller(cols, y->cols - j), cols, depth, y->b + j * depth * size);
   }
   return fast;
 }
@@ -238,8 +231,8 @@ static void unpack_block(const work *x, const block *y) {
   for (int64_t j = 0, cols; j < y->cols; j += cols) {
     cols = tile_cols(x, y->cols - j);
     for (int64_t i = 0; i < y->rows; i += rows)
-      unpack(x, y->sums + (j * x->rows + i * cols) * size, lesser(rows, y->rows - i),
-             lesser(cols, y->cols - j), cols,
+      unpack(x, y->sums + (j * x->rows + i * cols) * size, mmci_smaller(rows, y->rows - i),
+             mmci_smaller(cols, y->cols - j), cols,
              (char *)x->c + ((y->row + i) * x->of_c.down + (y->col + j) * x->of_c.along) * size);
   }
 }
@@ -273,7 +266,7 @@ static bool is_below_infinity(const work *x, const void *sums, int64_t n) {
 static bool add_row(const work *x, const block *y) {
   const int64_t room = x->rows * x->depth; /* elements of A at a time */
   for (int64_t p = 0, depth; p < x->k; p += depth) {
-    depth = lesser(room, x->k - p);
+    depth = mmci_smaller(room, x->k - p);
     if (!pack(x, at(x, x->a, x->of_a, 0, p), x->of_a.along, 0, depth, depth, 1, y->a) ||
         !x->tile.vector(depth, y->cols, y->a, at(x, x->b, x->of_b, p, y->col), x->of_b.down,
                         x->of_b.along, x->least, y->sums))
@@ -294,8 +287,8 @@ static void compute_row(const work *x, const block *y) {
 static void compute_block(const work *x, int64_t row, int64_t col, char *room) {
   const block y = {.row = row,
                    .col = col,
-                   .rows = lesser(x->rows, x->m - row),
-                   .cols = lesser(x->cols, x->n - col),
+                   .rows = mmci_smaller(x->rows, x->m - row),
+                   .cols = mmci_smaller(x->cols, x->n - col),
                    .a = room,
                    .b = room + a_bytes(x),
                    .sums = room + a_bytes(x) + b_bytes(x)};
@@ -305,7 +298,7 @@ static void compute_block(const work *x, int64_t row, int64_t col, char *room) {
   }
   clear(x, x->rows * x->cols, y.sums);
   for (int64_t p = 0, depth; p < x->k; p += depth) {
-    depth = lesser(x->depth, x->k - p);
+    depth = mmci_smaller(x->depth, x->k - p);
     if (!pack_block(x, &y, p, depth)) {
       compute_slowly(x, &y);
       return;
@@ -396,7 +389,7 @@ static void exponentiate_piece(void *user, int worker, int64_t piece) {
   const lattice of_a = lattice_of(&gemm->a), of_b = lattice_of(&gemm->b);
   const int64_t begin = piece * LINES, all = gemm->m + gemm->n;
   if (!goes_on(s, worker)) return;
-  for (int64_t line = begin; line < lesser(begin + LINES, all); line++) {
+  for (int64_t line = begin; line < mmci_smaller(begin + LINES, all); line++) {
     const int64_t j = line - gemm->m;
     if (j < 0)
       exponentiate(gemm, x->a, line * of_a.down, of_a.along, gemm->k, &x->most_a[line],
@@ -424,7 +417,7 @@ static void take_logarithms(void *user, int worker, int64_t piece) {
   /* What has vanished of k terms is less than a rounding of sums above this. */
   const double least = (double)gemm->k * 0x1p-1018;
   if (!goes_on(s, worker)) return;
-  for (int64_t i = piece * LINES; i < lesser((piece + 1) * LINES, gemm->m); i++)
+  for (int64_t i = piece * LINES; i < mmci_smaller((piece + 1) * LINES, gemm->m); i++)
     for (int64_t j = 0; j < gemm->n; j++) {
       const double sum = x->sums[i * gemm->n + j];
       if (!(sum > least) || gemm->accumulate) {

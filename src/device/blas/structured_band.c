@@ -5,14 +5,8 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/sizes.h"
 #include "device/blas/band_solves.h"
-
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-static int64_t most(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
 
 /* ---- products -------------------------------------------------------------------------------- */
 
@@ -53,7 +47,7 @@ static void multiply_blocks(const mmci_structured *p, char *z, const void *s) {
                 count = p->right ? p->rows : p->cols;
   const operand special = {s, p->lds, p->op}, other = {p->b, p->ldb, p->b_op};
   const operand *left = p->right ? &other : &special, *right = p->right ? &special : &other;
-  const mmc_band everything = mmci_band_full(most(side, count) + 1);
+  const mmc_band everything = mmci_band_full(mmci_larger(side, count) + 1);
   const mmc_band rest = side == count ? p->b_band : everything;
   const mmc_band a = p->right ? rest : p->band, b = p->right ? p->band : rest;
   /* Only a banded operand is cut; of two, as the one whose band is wider would be. */
@@ -63,16 +57,16 @@ static void multiply_blocks(const mmci_structured *p, char *z, const void *s) {
   const int64_t rows = cuts_rows ? block : p->rows, columns = cuts_columns ? block : p->cols;
   for (int64_t j = 0; j < p->cols; j += columns)
     for (int64_t i = 0; i < p->rows; i += rows) {
-      const int64_t m = least(rows, p->rows - i), n = least(columns, p->cols - j);
+      const int64_t m = mmci_smaller(rows, p->rows - i), n = mmci_smaller(columns, p->cols - j);
       /* k runs over what the rows have, and the columns. */
       int64_t first = 0, end = side;
       if (cuts_rows) {
-        first = most(0, i - a.below);
-        end = least(end, i + m + a.above);
+        first = mmci_larger(0, i - a.below);
+        end = mmci_smaller(end, i + m + a.above);
       }
       if (cuts_columns) {
-        first = most(first, j - b.above);
-        end = least(end, j + n + b.below);
+        first = mmci_larger(first, j - b.above);
+        end = mmci_smaller(end, j + n + b.below);
       }
       char *c = mmci_address(z, (j * p->ldz + i) * size);
       const int64_t k = end - first;
@@ -104,7 +98,7 @@ static int64_t zero_row(const mmci_structured *p, const void *s) {
 static mmc_status solve_triangular(const mmci_structured *p, void *z, const void *s, int64_t *pivot,
                                    mmci_error *error) {
   const mmci_lapack *x = mmci_lapack_of(p->dtype);
-  const int64_t width = most(p->band.below, p->band.above), ld = p->lds + 1;
+  const int64_t width = mmci_larger(p->band.below, p->band.above), ld = p->lds + 1;
   const bool lower = (p->traits & MMC_LOWER) != 0, turned = p->op != MMC_OP_N,
              unit = (p->traits & MMC_UNIT) != 0;
   if (mmci_band_solve_takes(p->dtype, p->cols)) {

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/interrupt.h"
+#include "base/sizes.h"
 #include "device/blas/cblas_table.h"
 #include "device/blas/workers.h"
 #include "device/whole/whole.h"
@@ -286,7 +287,7 @@ static mmc_status multiply_rest(const block *x, mmci_integer_room *room, mmci_er
 
 static char *part_of(char **at, int64_t elements, size_t size) {
   char *part = *at;
-  *at += ((size_t)elements * size + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
+  *at += mmci_aligned_size((size_t)elements * size);
   return part;
 }
 
@@ -328,10 +329,6 @@ static mmc_status compute_block(block *x, mmci_integer_room *room, mmci_error *e
   return x->sides[0].any_left || x->sides[1].any_left ? multiply_rest(x, room, error) : MMC_OK;
 }
 
-static int64_t least_of(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 /* Returns the size of blocks of about the same size, at most SIDE. */
 static int64_t even(int64_t size) {
   const int64_t blocks = (size + SIDE - 1) / SIDE;
@@ -344,9 +341,9 @@ static mmc_status compute(block *x, mmci_integer_room *room, mmci_error *error) 
   const int64_t m = even(whole->m), n = even(whole->n);
   double done = 0;
   for (int64_t j = 0; j < whole->n; j += n) {
-    convert(x, 1, j, least_of(whole->n - j, n));
+    convert(x, 1, j, mmci_smaller(whole->n - j, n));
     for (int64_t i = 0; i < whole->m; i += m) {
-      convert(x, 0, i, least_of(whole->m - i, m));
+      convert(x, 0, i, mmci_smaller(whole->m - i, m));
       mmc_status status = compute_block(x, room, error);
       if (status != MMC_OK) return status;
       done += (double)x->sides[0].count * (double)x->sides[1].count;

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/half.h"
+#include "base/sizes.h"
 
 static int64_t place_of(const mmci_form *x, int64_t row, int64_t column) {
   return x->trans ? column * x->ld + row : row * x->ld + column;
@@ -29,10 +30,6 @@ static bool ends_with_c(const mmci_gemm *gemm) {
   return gemm->accumulate && gemm->sums == MMCI_SUMS_PIECES;
 }
 
-static int64_t least(int64_t x, int64_t y) {
-  return x < y ? x : y;
-}
-
 #define ORDERED_REAL(name, type, sum_type, load, fuse, store)                                      \
   static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) {                 \
     const type *x = a, *y = b;                                                                     \
@@ -43,7 +40,7 @@ static int64_t least(int64_t x, int64_t y) {
         sum_type all = 0;                                                                          \
         for (int64_t begin = 0; begin < gemm->k || begin == 0; begin += terms) {                   \
           sum_type sum = begins_with_c(gemm) ? load(*z) : 0;                                       \
-          for (int64_t p = begin; p < least(begin + terms, gemm->k); p++)                          \
+          for (int64_t p = begin; p < mmci_smaller(begin + terms, gemm->k); p++)                   \
             sum = fuse(load(x[place_of(&gemm->a, i, p)]), load(y[place_of(&gemm->b, p, j)]), sum); \
           all = begin == 0 ? sum : all + sum;                                                      \
           if (terms == 0) break;                                                                   \
@@ -61,7 +58,7 @@ static int64_t least(int64_t x, int64_t y) {
         type *z = (type *)c + 2 * (i * gemm->ldc + j), all[2] = {0, 0};                    \
         for (int64_t begin = 0; begin < gemm->k || begin == 0; begin += terms) {           \
           type re = begins_with_c(gemm) ? z[0] : 0, im = begins_with_c(gemm) ? z[1] : 0;   \
-          for (int64_t p = begin; p < least(begin + terms, gemm->k); p++) {                \
+          for (int64_t p = begin; p < mmci_smaller(begin + terms, gemm->k); p++) {         \
             const type *u = x + 2 * place_of(&gemm->a, i, p);                              \
             const type *v = y + 2 * place_of(&gemm->b, p, j);                              \
             const type ui = gemm->a.conj ? -u[1] : u[1], vi = gemm->b.conj ? -v[1] : v[1]; \

@@ -2,6 +2,7 @@
 #include "device/cuda/emulated/emulated.h"
 
 #include "base/alloc.h"
+#include "base/sizes.h"
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/tensor_map.h"
 
@@ -49,41 +50,38 @@ bool mmci_emulated_supports(const struct cudaDeviceProp *device, const mmci_gemm
          gemm->n <= LONGEST;
 }
 
-static int64_t blocks_of(int64_t count, int64_t each) {
-  return (count + each - 1) / each;
-}
-
 bool mmci_emulated_pays(const mmci_gemm *gemm, int multiprocessors) {
   if (gemm->k < K_MIN || gemm->m < ROWS_MIN || gemm->n < ROWS_MIN) return false;
   if ((double)gemm->m * (double)gemm->n >= ELEMENTS_MIN) return true;
-  const int64_t tiles = blocks_of(gemm->m, MMCI_TILE_ROWS) * blocks_of(gemm->n, MMCI_TILE_COLS);
+  const int64_t tiles =
+      mmci_quotient_up(gemm->m, MMCI_TILE_ROWS) * mmci_quotient_up(gemm->n, MMCI_TILE_COLS);
   return 3 * tiles >= 5 * (int64_t)multiprocessors && tiles <= 2 * (int64_t)multiprocessors;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static mmci_emulated_operand operand_of(int64_t rows, int64_t k) {
-  return (mmci_emulated_operand){.rows = rows, .k = k, .blocks = blocks_of(k, MMCI_DEPTH)};
+  return (mmci_emulated_operand){.rows = rows, .k = k, .blocks = mmci_quotient_up(k, MMCI_DEPTH)};
 }
 
 /* Returns the bytes of an operand that are zeroed: rows, a sum, a count for every 32 rows, one for
  * all. */
 static uint64_t state_bytes(const mmci_emulated_operand *x) {
   uint64_t bytes = (uint64_t)x->rows * sizeof *x->row + sizeof *x->rough +
-                   ((uint64_t)blocks_of(x->rows, MMCI_LINE_ROWS) + 1) * sizeof *x->arrived;
+                   ((uint64_t)mmci_quotient_up(x->rows, MMCI_LINE_ROWS) + 1) * sizeof *x->arrived;
   return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
 
 static uint64_t parts_bytes(const mmci_emulated_operand *x) {
-  return (uint64_t)(blocks_of(x->rows, MMCI_LINE_ROWS) * MMCI_LINE_ROWS * x->blocks) * LINES *
-         LINE_BYTES;
+  return (uint64_t)(mmci_quotient_up(x->rows, MMCI_LINE_ROWS) * MMCI_LINE_ROWS * x->blocks) *
+         LINES * LINE_BYTES;
 }
 
 static unsigned char *place_state(mmci_emulated_operand *x, unsigned char *at) {
   x->row = (mmci_emulated_row *)at;
   x->rough = (uint64_t *)(x->row + x->rows);
   x->arrived = (int32_t *)(x->rough + 1);
-  x->left = x->arrived + blocks_of(x->rows, MMCI_LINE_ROWS);
+  x->left = x->arrived + mmci_quotient_up(x->rows, MMCI_LINE_ROWS);
   return at + state_bytes(x);
 }
 
@@ -113,7 +111,8 @@ static mmc_status describe_operand(const mmci_emulated_operand *x, bool bytes, i
       .data = x->parts,
       .type = bytes ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
       .dims = 4,
-      .sizes = {elements, MMCI_LINE_ROWS, lines, (cuuint64_t)blocks_of(x->rows, MMCI_LINE_ROWS)},
+      .sizes = {elements, MMCI_LINE_ROWS, lines,
+                (cuuint64_t)mmci_quotient_up(x->rows, MMCI_LINE_ROWS)},
       .strides = {line_bytes, group_bytes, group_bytes * lines},
       .box = {elements, MMCI_LINE_ROWS, 1, (cuuint32_t)box_rows / MMCI_LINE_ROWS},
       .swizzle = bytes ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/dtype.h"
+#include "base/sizes.h"
 #include "base/status.h"
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/tensor_map.h"
@@ -22,14 +23,6 @@ enum {
   ALIGN_BYTES = 1024
 };
 static const int64_t LONGEST = 1 << 30;
-
-static int64_t quotient_up(int64_t x, int64_t y) {
-  return (x + y - 1) / y;
-}
-
-static int64_t min64(int64_t x, int64_t y) {
-  return x < y ? x : y;
-}
 
 /* ---- what is asked --------------------------------------------------------------------------- */
 
@@ -145,10 +138,10 @@ static mmci_fused_half_job plan_job(const mmci_fused_half *f,
   mmci_fused_half_job job = {.m = (int)f->m,
                              .n = (int)f->n,
                              .w = (int)f->w,
-                             .k_blocks = (int)quotient_up(f->k, BOX),
-                             .w_blocks = (int)quotient_up(f->w, BOX),
-                             .chunks = (int)quotient_up(f->n, kernel->chunk),
-                             .rounds = (int)quotient_up(f->m, kernel->groups * BOX),
+                             .k_blocks = (int)mmci_quotient_up(f->k, BOX),
+                             .w_blocks = (int)mmci_quotient_up(f->w, BOX),
+                             .chunks = (int)mmci_quotient_up(f->n, kernel->chunk),
+                             .rounds = (int)mmci_quotient_up(f->m, kernel->groups * BOX),
                              .a_by_columns = f->a.by_columns,
                              .b_by_columns = f->b.by_columns,
                              .c_by_columns = f->c.by_columns,
@@ -160,13 +153,13 @@ static mmci_fused_half_job plan_job(const mmci_fused_half *f,
   job.d_ragged = job.d_length % LINE != 0;
   const int64_t stages = (int64_t)job.k_blocks * pieces + (int64_t)job.w_blocks * job.chunks;
   const int64_t share = f->multiprocessors / kernel->cluster / f->batch;
-  job.blocks = (int)min64(job.rounds, share > 1 ? share : 1);
+  job.blocks = (int)mmci_smaller(job.rounds, share > 1 ? share : 1);
   if (kernel->way != MMCI_FUSED_BY_ONE) {
     job.slots = job.kept = job.stages = 1;
     return job;
   }
   job.stages = (int)stages;
-  const int least = (int)quotient_up(LEAST_A_STAGES, kernel->groups) * kernel->groups;
+  const int least = (int)mmci_quotient_up(LEAST_A_STAGES, kernel->groups) * kernel->groups;
   job.slots = (left - least) / slot;
   job.kept = job.slots - TURNS;
   job.outs = 1;
@@ -180,7 +173,7 @@ static mmci_fused_half_job plan_job(const mmci_fused_half *f,
   /* A place for A serves one group only: one that waits for its next turn must have seen the last
    * one, or it takes the turn before for it. */
   job.a_stages =
-      (int)min64(left - job.slots * slot, MOST_A_STAGES) / kernel->groups * kernel->groups;
+      (int)mmci_smaller(left - job.slots * slot, MOST_A_STAGES) / kernel->groups * kernel->groups;
   return job;
 }
 
@@ -190,11 +183,12 @@ static double us_of(const mmci_fused_half *f, const mmci_fused_half_kernel *kern
   const double launch_us = 4, memory = 3.4e6, cache = 5.2e6; /* bytes of a microsecond */
   const mmci_fused_half_job job = plan_job(f, kernel);
   const bool is_wide = kernel->way == MMCI_FUSED_BY_WIDE;
-  const int64_t width = is_wide ? quotient_up(f->w, kernel->chunk) * kernel->chunk : kernel->width;
+  const int64_t width = is_wide ? mmci_multiple_up(f->w, kernel->chunk) : kernel->width;
   const double batch = (double)f->batch, bytes = 2, rounds = (double)job.rounds * batch,
                blocks = (double)job.blocks * batch,
-               each = (double)quotient_up(job.rounds, job.blocks) *
-                      (double)quotient_up((int64_t)blocks * kernel->cluster, f->multiprocessors),
+               each =
+                   (double)mmci_quotient_up(job.rounds, job.blocks) *
+                   (double)mmci_quotient_up((int64_t)blocks * kernel->cluster, f->multiprocessors),
                rows = BOX * kernel->groups, columns = (double)job.chunks * kernel->chunk;
   const double kept = blocks * kernel->cluster * (double)job.kept * kernel->slot_bytes,
                again = rounds * (double)(job.stages - job.kept) * kernel->slot_bytes;
@@ -308,7 +302,7 @@ static mmc_status map_boxes(mmci_tensor_map_fn encode, const mmci_fused_half *f,
       length = x->by_columns ? x->rows : x->cols,
       lines = x->by_columns ? x->cols : x->rows,
       /* The only line's distance to the next one, and the only matrix's, are never used. */
-      ld = lines == 1 ? quotient_up(length, LINE) * LINE : x->ld;
+      ld = lines == 1 ? mmci_multiple_up(length, LINE) : x->ld;
   const bool all = f->batch > 1 && x->stride > 0; /* one that is the same for all is one matrix */
   const mmci_tensor tensor = {
       .data = data,

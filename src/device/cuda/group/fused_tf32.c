@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "base/sizes.h"
 #include "base/status.h"
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/tensor_map.h"
@@ -17,15 +18,11 @@ enum {
   LEAST_STAGES = 2           /* of each group */
 };
 
-static int64_t quotient_up(int64_t x, int64_t y) {
-  return (x + y - 1) / y;
-}
-
 /* Returns the bytes that B and C take in shared memory. */
 static int64_t weight_bytes(const mmci_fused_half *f, const mmci_fused_tf32_kernel *kernel) {
   const int64_t terms = MMCI_FUSED_TF32_TERMS;
-  return LINE_BYTES * (quotient_up(f->k, terms) * kernel->width +
-                       quotient_up(f->w, terms) * quotient_up(f->n, kernel->chunk) * kernel->chunk);
+  return LINE_BYTES * (mmci_quotient_up(f->k, terms) * kernel->width +
+                       mmci_quotient_up(f->w, terms) * mmci_multiple_up(f->n, kernel->chunk));
 }
 
 static int64_t stages_of(const mmci_fused_half *f, const mmci_fused_tf32_kernel *kernel) {
@@ -43,8 +40,7 @@ static const mmci_fused_tf32_kernel *choose_kernel(const mmci_fused_half *f) {
     if (x->width < f->w || stages_of(f, x) < LEAST_STAGES ||
         (chosen != NULL && x->width > chosen->width))
       continue;
-    if (chosen == NULL ||
-        quotient_up(f->n, x->chunk) * x->chunk <= quotient_up(f->n, chosen->chunk) * chosen->chunk)
+    if (chosen == NULL || mmci_multiple_up(f->n, x->chunk) <= mmci_multiple_up(f->n, chosen->chunk))
       chosen = x;
   }
   return chosen;
@@ -73,16 +69,16 @@ const char *mmci_fused_tf32_name(const mmci_fused_half *f) {
 static mmci_fused_tf32_job plan_job(const mmci_fused_half *f,
                                     const mmci_fused_tf32_kernel *kernel) {
   const int64_t terms = MMCI_FUSED_TF32_TERMS,
-                rounds = quotient_up(f->m, kernel->groups * MMCI_FUSED_TF32_ROWS),
+                rounds = mmci_quotient_up(f->m, kernel->groups * MMCI_FUSED_TF32_ROWS),
                 share = f->multiprocessors / f->batch > 1 ? f->multiprocessors / f->batch : 1;
   return (mmci_fused_tf32_job){
       .m = (int)f->m,
       .k = (int)f->k,
       .w = (int)f->w,
       .n = (int)f->n,
-      .k_blocks = (int)quotient_up(f->k, terms),
-      .w_blocks = (int)quotient_up(f->w, terms),
-      .chunks = (int)quotient_up(f->n, kernel->chunk),
+      .k_blocks = (int)mmci_quotient_up(f->k, terms),
+      .w_blocks = (int)mmci_quotient_up(f->w, terms),
+      .chunks = (int)mmci_quotient_up(f->n, kernel->chunk),
       .rounds = (int)rounds,
       .blocks = (int)(rounds < share ? rounds : share),
       .stages = (int)stages_of(f, kernel),
@@ -99,8 +95,8 @@ double mmci_fused_tf32_us(const mmci_fused_half *f) {
   const mmci_fused_tf32_kernel *kernel = choose_kernel(f);
   const mmci_fused_tf32_job job = plan_job(f, kernel);
   const double batch = (double)f->batch,
-               each = (double)quotient_up(job.rounds, job.blocks) *
-                      (double)quotient_up((int64_t)job.blocks * f->batch, f->multiprocessors),
+               each = (double)mmci_quotient_up(job.rounds, job.blocks) *
+                      (double)mmci_quotient_up((int64_t)job.blocks * f->batch, f->multiprocessors),
                rows = MMCI_FUSED_TF32_ROWS * kernel->groups;
   const double inner = (double)job.k_blocks * MMCI_FUSED_TF32_TERMS * kernel->width,
                outer = (double)job.w_blocks * MMCI_FUSED_TF32_TERMS * (double)job.chunks *
@@ -123,7 +119,7 @@ static mmc_status map_a(const mmci_fused_half *f, const void *data, CUtensorMap 
   const int64_t element = sizeof(float), word = WORD_BYTES / element,
                 length = f->a.by_columns ? f->a.rows : f->a.cols,
                 lines = f->a.by_columns ? f->a.cols : f->a.rows,
-                ld = lines == 1 ? quotient_up(length, word) * word : f->a.ld;
+                ld = lines == 1 ? mmci_multiple_up(length, word) : f->a.ld;
   const bool all = f->batch > 1 && f->a.stride > 0;
   const mmci_tensor tensor = {
       .data = data,

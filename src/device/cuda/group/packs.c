@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "device/cuda/element_bytes.h"
 #include "device/cuda/group/arena.h"
 #include "device/cuda/group/group.h"
@@ -84,21 +85,17 @@ static int64_t elements_of(const mmci_group *chain) {
   return elements;
 }
 
-static int64_t rounds_of(int64_t length, int64_t part) {
-  return (length + part - 1) / part;
-}
-
 /* Returns the instructions of the device's multiprocessors for the batch, of which a lane takes so
  * many for a chain's tiles. A multiprocessor has room for a warp's chains. */
 static double cost_of(const mmci_group_limits *limits, int64_t batch, int lanes_log2,
                       uint32_t chain_bytes, double cost, int64_t elements) {
   const int64_t per_warp = WARP >> lanes_log2, all = limits->multiprocessors;
-  const int64_t fit = SM_BYTES / (per_warp * chain_bytes), warps = rounds_of(batch, per_warp),
-                asked = rounds_of(warps, all), most = fit < SM_WARPS ? fit : SM_WARPS,
-                there = asked < most ? asked : most;
-  const double waves = (double)rounds_of(warps, there * all),
+  const int64_t fit = SM_BYTES / (per_warp * chain_bytes),
+                warps = mmci_quotient_up(batch, per_warp), asked = mmci_quotient_up(warps, all),
+                most = fit < SM_WARPS ? fit : SM_WARPS, there = asked < most ? asked : most;
+  const double waves = (double)mmci_quotient_up(warps, there * all),
                busy = (double)there > BUSY_WARPS ? (double)there : BUSY_WARPS;
-  return waves * (cost + OF_LOAD * (double)rounds_of(elements, 1 << lanes_log2)) * busy;
+  return waves * (cost + OF_LOAD * (double)mmci_quotient_up(elements, 1 << lanes_log2)) * busy;
 }
 
 typedef struct layout {

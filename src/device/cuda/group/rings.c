@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "device/cuda/group/arena.h"
 #include "device/cuda/group/group.h"
 
@@ -31,10 +32,6 @@ bool mmci_rings_size_of(int i, mmci_rings_size *out) {
   return true;
 }
 
-static int64_t up(int64_t x, int64_t to) {
-  return (x + to - 1) / to * to;
-}
-
 static int64_t rows_of(const mmci_rings_tile *tile) {
   return (int64_t)tile->height * tile->down;
 }
@@ -48,7 +45,7 @@ const mmci_rings_tile *mmci_rings_tile_of(const mmci_rings_size *size, bool is_s
 }
 
 int64_t mmci_rings_tiles(const mmci_rings_tile *tile, int64_t m, int64_t n) {
-  return up(m, rows_of(tile)) / rows_of(tile) * (up(n, cols_of(tile)) / cols_of(tile));
+  return mmci_quotient_up(m, rows_of(tile)) * mmci_quotient_up(n, cols_of(tile));
 }
 
 /* Returns how many of the rows that lanes read at once, step elements each, begin in one bank. */
@@ -250,8 +247,10 @@ static uint32_t elements_of(const mmci_rings_size *size, const mmci_rings *rings
   for (int s = 0; s < rings->count; s++) {
     const mmci_rings_product *p = &rings->products[s];
     const mmci_rings_tile *tile = mmci_rings_tile_of(size, p->is_small);
-    const int64_t a_end = end_of(rings, p->a_load, p->a, up(p->m, rows_of(tile)), p->a_pitch, p->k),
-                  b_end = end_of(rings, p->b_load, p->b, p->k, p->b_pitch, up(p->n, cols_of(tile)));
+    const int64_t a_end = end_of(rings, p->a_load, p->a, mmci_multiple_up(p->m, rows_of(tile)),
+                                 p->a_pitch, p->k),
+                  b_end = end_of(rings, p->b_load, p->b, p->k, p->b_pitch,
+                                 mmci_multiple_up(p->n, cols_of(tile)));
     if (a_end > most) most = a_end;
     if (b_end > most) most = b_end;
   }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sizes.h"
 #include "device/cuda/cuda_check.h"
 
 enum {
@@ -105,10 +106,6 @@ bool mmci_spines_suit(const mmci_group_limits *limits, const mmci_group *chain) 
 /* ---- spines -----------------------------------------------------------------------------------
  */
 
-static int64_t up(int64_t x, int64_t to) {
-  return (x + to - 1) / to * to;
-}
-
 static int side_of(const mmci_group *chain) {
   int64_t most = 0;
   for (int s = 0; s < chain->count; s++) {
@@ -180,12 +177,12 @@ static void add_spine(layout *l, int32_t top) {
               .m = last->m,
               .n = last->n,
               .to = l->scratch,
-              .ld = up(last->n, 4)};
+              .ld = mmci_multiple_up(last->n, 4)};
   if (top == chain->count - 1) {
     sp.to = RESULT;
     sp.ld = chain->ldc;
   } else {
-    l->scratch += up(sp.m * sp.ld, 32);
+    l->scratch += mmci_multiple_up(sp.m * sp.ld, 32);
   }
   l->operands_count += operands;
   for (int32_t t = operands - 1, s = top; t > 0; t--, s = chain->products[s].left - chain->n)
@@ -233,7 +230,7 @@ typedef struct cut {
 
 static int32_t tile_elements(const layout *l, int rows, int depth) {
   const int pitch = l->side + (int)(16 / l->element_bytes);
-  return 2 * (int)up(rows, 4) * pitch + depth * l->side * l->side;
+  return 2 * (int)mmci_multiple_up(rows, 4) * pitch + depth * l->side * l->side;
 }
 
 static cut choose_cut(const layout *l, int64_t m, int64_t width, const mmci_spines_facts *facts) {
@@ -244,9 +241,9 @@ static cut choose_cut(const layout *l, int64_t m, int64_t width, const mmci_spin
     c.rows *= 2;
   /* Using not quite all multiprocessors is better than taking many rows. */
   if (rows * 2 <= c.rows * 3 || m <= c.rows) return c;
-  c.rows = (int)up(rows < m ? rows : m, 4);
+  c.rows = (int)mmci_multiple_up(rows < m ? rows : m, 4);
   while ((size_t)tile_elements(l, c.rows, l->depth) * l->element_bytes > l->limits.shared_bytes)
-    c.rows = (int)up(c.rows / 2, 4);
+    c.rows = (int)mmci_multiple_up(c.rows / 2, 4);
   const int tiles = c.rows / 4 * (l->side / 8);
   const int64_t pieces = (m + c.rows - 1) / c.rows * width;
   c.group_elements = tile_elements(l, c.rows, l->depth);
@@ -378,9 +375,9 @@ static int64_t most_of(const layout *l, bool waits) {
 }
 
 static int32_t piece_bytes_of(const layout *l) {
-  return (int32_t)(sizeof(mmci_spine_piece) +
-                   (size_t)most_of(l, false) * sizeof(mmci_spine_operand) +
-                   (size_t)up(most_of(l, true) * (int64_t)sizeof(mmci_spine_wait), 16));
+  return (
+      int32_t)(sizeof(mmci_spine_piece) + (size_t)most_of(l, false) * sizeof(mmci_spine_operand) +
+               (size_t)mmci_multiple_up(most_of(l, true) * (int64_t)sizeof(mmci_spine_wait), 16));
 }
 
 static int32_t groups_of(const layout *l) {
@@ -473,7 +470,7 @@ static mmc_status write_spines(mmci_spines *spines, const layout *l, mmci_error 
   size_t begin[REGIONS], size = 0;
   for (int r = 0; r < REGIONS; r++) {
     begin[r] = size;
-    size += (size_t)up((int64_t)bytes[r], 256);
+    size += (size_t)mmci_multiple_up((int64_t)bytes[r], 256);
   }
   MMCI_CUDA_TRY(cudaMalloc(&spines->memory, size));
   MMCI_CUDA_TRY(cudaMemset(spines->memory, 0, size));

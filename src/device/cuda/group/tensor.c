@@ -4,6 +4,7 @@
  * is beyond the last row of A or column of B makes only sums that are not taken. */
 #include <stdint.h>
 
+#include "base/sizes.h"
 #include "device/cuda/element_bytes.h"
 #include "device/cuda/group/arena.h"
 #include "device/cuda/group/group.h"
@@ -55,17 +56,14 @@ static void place_matrices(layout *l, mmci_hurry when) {
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static int64_t parts(int64_t length, int64_t part) {
-  return (length + part - 1) / part;
-}
-
 /* Returns how many columns of tiles a strip has, for so many warps. */
 static int width_of(const mmci_group_product *x, int64_t warps) {
-  const int64_t m16 = parts(x->m, TILE), n16 = parts(x->n, TILE), k16 = parts(x->k, TILE);
+  const int64_t m16 = mmci_quotient_up(x->m, TILE), n16 = mmci_quotient_up(x->n, TILE),
+                k16 = mmci_quotient_up(x->k, TILE);
   int64_t least = INT64_MAX;
   int best = 1;
   for (int w = 1; w <= WIDTH_MOST; w++) {
-    const int64_t rounds = parts(m16 * parts(n16, w), warps),
+    const int64_t rounds = mmci_quotient_up(m16 * mmci_quotient_up(n16, w), warps),
                   cost = rounds * (k16 * (OF_A + w) + OF_STRIP + w);
     if (cost > least) continue;
     least = cost;
@@ -80,10 +78,11 @@ static uint32_t warps_of(const mmci_group *chain) {
   const int64_t width = chain->batch > 1 ? WIDTH_MOST : 1;
   for (int s = 0; s < chain->count; s++) {
     const mmci_group_product *x = &chain->products[s];
-    const int64_t strips = parts(x->m, TILE) * parts(parts(x->n, TILE), width);
+    const int64_t strips =
+        mmci_quotient_up(x->m, TILE) * mmci_quotient_up(mmci_quotient_up(x->n, TILE), width);
     if (strips > most) most = strips;
   }
-  return (uint32_t)parts(most, parts(most, WARPS_MOST));
+  return (uint32_t)mmci_quotient_up(most, mmci_quotient_up(most, WARPS_MOST));
 }
 
 static void choose_threads(const layout *l, mmci_tensor *out) {
@@ -112,19 +111,20 @@ static void fill_product(const layout *l, int s, mmci_tensor *out) {
   const mmci_place *to = &l->places[l->chain->n + s];
   const bool a_trans = is_stored_trans(l, x->left), b_trans = is_stored_trans(l, x->right);
   const int width = width_of(x, out->threads / WARP);
-  const int64_t strips = parts(parts(x->n, TILE), width);
-  out->products[s] = (mmci_tensor_product){.a = side_of(&l->places[x->left], a_trans, a_trans),
-                                           .b = side_of(&l->places[x->right], b_trans, !b_trans),
-                                           .to = to->at,
-                                           .magic = mmci_arena_magic((uint32_t)strips),
-                                           .to_pitch = (uint16_t)to->pitch,
-                                           .m = (uint16_t)x->m,
-                                           .n = (uint16_t)x->n,
-                                           .k16 = (uint8_t)parts(x->k, TILE),
-                                           .n16 = (uint8_t)parts(x->n, TILE),
-                                           .strips = (uint8_t)strips,
-                                           .width = (uint8_t)width,
-                                           .units = (uint16_t)(parts(x->m, TILE) * strips)};
+  const int64_t strips = mmci_quotient_up(mmci_quotient_up(x->n, TILE), width);
+  out->products[s] =
+      (mmci_tensor_product){.a = side_of(&l->places[x->left], a_trans, a_trans),
+                            .b = side_of(&l->places[x->right], b_trans, !b_trans),
+                            .to = to->at,
+                            .magic = mmci_arena_magic((uint32_t)strips),
+                            .to_pitch = (uint16_t)to->pitch,
+                            .m = (uint16_t)x->m,
+                            .n = (uint16_t)x->n,
+                            .k16 = (uint8_t)mmci_quotient_up(x->k, TILE),
+                            .n16 = (uint8_t)mmci_quotient_up(x->n, TILE),
+                            .strips = (uint8_t)strips,
+                            .width = (uint8_t)width,
+                            .units = (uint16_t)(mmci_quotient_up(x->m, TILE) * strips)};
 }
 
 /* ---- loads ----------------------------------------------------------------------------------- */

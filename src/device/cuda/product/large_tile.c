@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/sizes.h"
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/product/large_tile_kernels.h"
@@ -89,19 +90,15 @@ bool mmci_large_tile_supports(const struct cudaDeviceProp *device, const mmci_ge
          lines_are_apart(&gemm->a, gemm->m, gemm->k) && lines_are_apart(&gemm->b, gemm->k, gemm->n);
 }
 
-static int64_t quotient_up(int64_t x, int64_t y) {
-  return (x + y - 1) / y;
-}
-
 /* ---- preparing ------------------------------------------------------------------------------- */
 
 /* Plans whole rounds, and what is left in equal shares. */
 static mmci_large_tile_work plan_work(const mmci_large_tile_kernel *kernel, const mmci_gemm *gemm,
                                       int workers) {
   mmci_large_tile_work work = {
-      .tiles_down = (int)quotient_up(gemm->m, kernel->block_rows * kernel->cluster_rows),
-      .tiles_across = (int)quotient_up(gemm->n, kernel->block_cols * kernel->cluster_cols),
-      .steps = (int)quotient_up(gemm->k, kernel->depth),
+      .tiles_down = (int)mmci_quotient_up(gemm->m, kernel->block_rows * kernel->cluster_rows),
+      .tiles_across = (int)mmci_quotient_up(gemm->n, kernel->block_cols * kernel->cluster_cols),
+      .steps = (int)mmci_quotient_up(gemm->k, kernel->depth),
       .workers = workers};
   const int64_t tiles = (int64_t)work.tiles_down * work.tiles_across;
   work.rounds = (int)(tiles / workers);
@@ -137,7 +134,7 @@ static size_t aligned_up(size_t bytes) {
 
 /* Returns the bytes of a copy, 0 when none is needed; ld becomes that of what the kernel reads. */
 static size_t plan_copy(operand *x, bool lies_so, int64_t size) {
-  const int64_t tight = quotient_up(x->length * size, LINE_BYTES) * LINE_BYTES / size;
+  const int64_t tight = mmci_quotient_up(x->length * size, LINE_BYTES) * LINE_BYTES / size;
   if (lies_so && x->k == 1) x->ld = tight;
   if (lies_so && x->ld * size % LINE_BYTES == 0) return 0;
   x->ld = tight;

@@ -5,16 +5,14 @@
 
 #include <math.h>
 
+#include "base/sizes.h"
+
 enum {
   WORD = 8,   /* elements in 16 bytes */
   STRIP = 16, /* rows that a warp multiplies at a time */
   TERMS = 16, /* terms that it multiplies at a time */
   GROUP = 64, /* columns that it multiplies at a time */
 };
-
-static int64_t round_up(int64_t x, int64_t to) {
-  return (x + to - 1) / to * to;
-}
 
 bool mmci_outer_supports(const mmci_gemm *gemm) {
   enum { MOST_TERMS = 32, MOST_SIDE = 1 << 30 };
@@ -43,16 +41,16 @@ mmci_outer_cut mmci_outer_cut_of(const mmci_gemm *gemm) {
   const int64_t m = gemm->m, n = gemm->n, batch = gemm->batch > 1 ? gemm->batch : 1;
   const bool packed = gemm->ldc == n && n % WORD != 0 && n <= MOST_PACKED;
   const int64_t pieces = packed ? 1 : (n + MOST_COLS - 1) / MOST_COLS,
-                cols = packed ? n : round_up((n + pieces - 1) / pieces, WORD),
+                cols = packed ? n : mmci_multiple_up((n + pieces - 1) / pieces, WORD),
                 across = (n + cols - 1) / cols;
   const uint32_t room = (uint32_t)cols + (gemm->ldc % WORD == 0 ? 0 : WORD);
   const int64_t pitch = packed ? n : mmci_outer_pitch(room);
   int64_t rows = ELEMENTS / cols / STRIP * STRIP, bands = 1;
   if (rows > MOST_ROWS) rows = MOST_ROWS;
-  if (rows > round_up(m, STRIP)) rows = round_up(m, STRIP);
+  if (rows > mmci_multiple_up(m, STRIP)) rows = mmci_multiple_up(m, STRIP);
   if (rows < STRIP) rows = STRIP;
   while (rows > STRIP && ((m + rows - 1) / rows) * across * batch < ENOUGH)
-    rows = round_up(rows / 2, STRIP);
+    rows = mmci_multiple_up(rows / 2, STRIP);
   while (bands < MOST_BANDS && bands * rows < m &&
          (m + 2 * bands * rows - 1) / (2 * bands * rows) * across * batch >= PLENTY)
     bands *= 2;

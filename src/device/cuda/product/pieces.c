@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/sizes.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/element_bytes.h"
@@ -26,12 +27,8 @@ struct mmci_long_product {
   bool has_tensors;
 };
 
-static int64_t parts_of(int64_t length, int64_t part) {
-  return (length + part - 1) / part;
-}
-
 static bool pays(const mmci_gemm *gemm) {
-  const int64_t tiles = parts_of(gemm->m, TILE) * parts_of(gemm->n, TILE);
+  const int64_t tiles = mmci_quotient_up(gemm->m, TILE) * mmci_quotient_up(gemm->n, TILE);
   return gemm->batch <= 1 && !mmci_cuda_takes_dots(gemm) &&
          tiles * (gemm->k / MMCI_PIECE_TERMS) >= TILES_MIN;
 }

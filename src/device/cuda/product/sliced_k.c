@@ -4,6 +4,7 @@
 
 #include <limits.h>
 
+#include "base/sizes.h"
 #include "device/cuda/cuda_check.h"
 
 enum {
@@ -37,12 +38,8 @@ static const mmci_sliced_k_kernel *find_kernel(const struct cudaDeviceProp *devi
   return (size_t)kernel->shared_bytes <= device->sharedMemPerBlockOptin ? kernel : NULL;
 }
 
-static int64_t quotient_up(int64_t x, int64_t y) {
-  return (x + y - 1) / y;
-}
-
 static int64_t tiles_of(const mmci_gemm *gemm, int rows, int cols) {
-  return quotient_up(gemm->m, rows) * quotient_up(gemm->n, cols);
+  return mmci_quotient_up(gemm->m, rows) * mmci_quotient_up(gemm->n, cols);
 }
 
 /* Says whether tiles are few enough that these kernels may pay. */
@@ -65,12 +62,13 @@ bool mmci_sliced_k_supports(const struct cudaDeviceProp *device, const mmci_gemm
 static int choose_parts(const mmci_sliced_k_kernel *kernel, const struct cudaDeviceProp *device,
                         const mmci_gemm *gemm, int blocks) {
   const int64_t tiles = tiles_of(gemm, kernel->rows, kernel->cols),
-                steps = quotient_up(gemm->k, kernel->depth);
+                steps = mmci_quotient_up(gemm->k, kernel->depth);
   /* Two blocks of eight warps slow each other down; with smaller ones, one place is left free. */
   const int64_t room = (int64_t)device->multiProcessorCount * (blocks > 2 ? blocks - 1 : 1);
   int parts = 1;
   while (parts < MOST_PARTS && 2 * parts <= steps && tiles * 2 * parts <= room &&
-         (quotient_up(steps, parts) - quotient_up(steps, (int64_t)2 * parts)) * kernel->depth >=
+         (mmci_quotient_up(steps, parts) - mmci_quotient_up(steps, (int64_t)2 * parts)) *
+                 kernel->depth >=
              LEAST_SAVED)
     parts *= 2;
   return parts;
@@ -101,8 +99,8 @@ mmc_status mmci_sliced_k_prepare(const struct cudaDeviceProp *device, const mmci
                                  .m = (int)gemm->m,
                                  .k = (int)gemm->k,
                                  .n = (int)gemm->n,
-                                 .down = (int)quotient_up(gemm->m, kernel->rows),
-                                 .across = (int)quotient_up(gemm->n, kernel->cols),
+                                 .down = (int)mmci_quotient_up(gemm->m, kernel->rows),
+                                 .across = (int)mmci_quotient_up(gemm->n, kernel->cols),
                                  .parts = clusters ? choose_parts(kernel, device, gemm, blocks) : 1,
                                  .accumulate = gemm->accumulate}};
   return MMC_OK;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/sizes.h"
 #include "device/cuda/element_bytes.h"
 
 enum {
@@ -16,16 +17,6 @@ enum {
   BLOCKS_LEAST = 8 * MULTIPROCESSORS, /* blocks, before tiles are narrower than they could be */
   ENOUGH = 1024 * MULTIPROCESSORS     /* threads that keep a card busy */
 };
-
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-static int64_t most(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-static int64_t quotient_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /* Says whether the terms of a sum are less than 2^32 bytes apart. */
 static bool is_near(const mmci_gemm *gemm, const mmci_form *form) {
@@ -52,7 +43,7 @@ static void share_along(mmci_vectors_cut *x, int bytes) {
   while (lanes < WARP && lanes < words && 2 * lanes * all <= ENOUGH) lanes *= 2;
   while (lanes < THREADS && lanes * many < words && 2 * lanes * all <= ENOUGH) lanes *= 2;
   x->lanes = (int32_t)lanes;
-  x->blocks = quotient_up(all, THREADS / lanes);
+  x->blocks = mmci_quotient_up(all, THREADS / lanes);
 }
 
 /* Across lines, threads that share a sum read every so-manieth line: so many that together they
@@ -61,23 +52,24 @@ static void share_along(mmci_vectors_cut *x, int bytes) {
  * multiprocessors would have nothing to do, to a sector. */
 static void share_across(mmci_vectors_cut *x, int bytes) {
   const int64_t words = x->outs / x->word, line = LINE_BYTES / (x->word * bytes),
-                sector = most(1, SECTOR_BYTES / (x->word * bytes)),
-                rounds = quotient_up(x->terms, mmci_vectors_many(x->word * bytes));
-  int64_t width = least(ACROSS_MOST, words);
+                sector = mmci_larger(1, SECTOR_BYTES / (x->word * bytes)),
+                rounds = mmci_quotient_up(x->terms, mmci_vectors_many(x->word * bytes));
+  int64_t width = mmci_smaller(ACROSS_MOST, words);
   while (width > sector && THREADS / width < rounds) {
-    const int64_t shares = most(1, least(rounds, THREADS / width)),
+    const int64_t shares = mmci_larger(1, mmci_smaller(rounds, THREADS / width)),
                   together = THREADS / (width * shares),
-                  blocks = quotient_up(x->products, together) * quotient_up(words, width);
+                  blocks = mmci_quotient_up(x->products, together) * mmci_quotient_up(words, width);
     if (blocks >= (width > line ? BLOCKS_LEAST : MULTIPROCESSORS)) break;
-    width = most(width > line ? line : sector, width / 2);
+    width = mmci_larger(width > line ? line : sector, width / 2);
   }
-  const int64_t tiles = quotient_up(words, width);
-  x->across = (int32_t)quotient_up(words, tiles);
-  const int64_t threads = x->across * tiles * x->products, whole = quotient_up(line, x->across);
-  int64_t shares = most(least(quotient_up(ENOUGH, threads), rounds), whole);
-  shares = least(least(shares, x->terms), THREADS / x->across);
+  const int64_t tiles = mmci_quotient_up(words, width);
+  x->across = (int32_t)mmci_quotient_up(words, tiles);
+  const int64_t threads = x->across * tiles * x->products,
+                whole = mmci_quotient_up(line, x->across);
+  int64_t shares = mmci_larger(mmci_smaller(mmci_quotient_up(ENOUGH, threads), rounds), whole);
+  shares = mmci_smaller(mmci_smaller(shares, x->terms), THREADS / x->across);
   x->shares = (int32_t)shares;
-  x->blocks = quotient_up(x->products, THREADS / (x->across * shares)) * tiles;
+  x->blocks = mmci_quotient_up(x->products, THREADS / (x->across * shares)) * tiles;
 }
 
 /* Returns so many elements, a power of 2, that they are at most 16 bytes and divide lines, what is
@@ -141,11 +133,11 @@ static bool is_shared(const mmci_vectors_cut *x) {
 static counts counts_of(const mmci_vectors_cut *x, int bytes) {
   const int64_t many = mmci_vectors_many(x->word * bytes),
                 words = x->along ? x->terms / x->word : x->terms,
-                threads = x->along ? x->lanes : x->shares, each = quotient_up(words, threads);
+                threads = x->along ? x->lanes : x->shares, each = mmci_quotient_up(words, threads);
   const double outs = (double)x->outs, terms = (double)x->terms, products = (double)x->products,
                elements = outs * terms * products;
   return (counts){
-      .rounds = (double)quotient_up(each, many),
+      .rounds = (double)mmci_quotient_up(each, many),
       .halvings = ceil(log2((double)threads)),
       .words = elements / x->word,
       .elements = elements,

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/sizes.h"
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/element_bytes.h"
 #include "device/cuda/tensor_map.h"
@@ -143,10 +144,6 @@ double mmci_residues_seconds(const mmci_gemm *gemm) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static int64_t blocks_of(int64_t count, int64_t each) {
-  return (count + each - 1) / each;
-}
-
 static uint64_t aligned(uint64_t bytes) {
   return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
@@ -174,9 +171,9 @@ typedef struct room {
 } room;
 
 static room room_of(const mmci_gemm *gemm, int planes) {
-  const uint64_t lines = (uint64_t)blocks_of(gemm->k, MMCI_LINE) * MMCI_LINE;
-  const uint64_t tiles = (uint64_t)blocks_of(gemm->m, 2 * MMCI_PRODUCT_ROWS) * 2 *
-                         (uint64_t)blocks_of(gemm->n, MMCI_PRODUCT_COLS);
+  const uint64_t lines = (uint64_t)mmci_quotient_up(gemm->k, MMCI_LINE) * MMCI_LINE;
+  const uint64_t tiles = (uint64_t)mmci_quotient_up(gemm->m, 2 * MMCI_PRODUCT_ROWS) * 2 *
+                         (uint64_t)mmci_quotient_up(gemm->n, MMCI_PRODUCT_COLS);
   room at = {0};
   at.moduli = aligned(sizeof(mmci_residue_state) + 2 * sizeof(mmci_residue_seen));
   at.a_rows = at.moduli + aligned(sizeof(mmci_moduli));
@@ -232,7 +229,7 @@ static mmc_status take_memory(mmci_residues *x, mmci_error *error) {
   const mmci_gemm *g = &p->gemm;
   const room at = room_of(g, p->planes);
   MMCI_CUDA_TRY(cudaMalloc((void **)&x->memory, at.all));
-  const int64_t lines = blocks_of(g->k, MMCI_LINE);
+  const int64_t lines = mmci_quotient_up(g->k, MMCI_LINE);
   p->state = (mmci_residue_state *)x->memory;
   mmci_residue_seen *seen = (mmci_residue_seen *)(p->state + 1);
   p->a = (mmci_residue_operand){g->m,

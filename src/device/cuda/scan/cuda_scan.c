@@ -14,6 +14,7 @@
 
 #include "base/address.h"
 #include "base/alloc.h"
+#include "base/sizes.h"
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/scan/scan_kernels.h"
@@ -74,10 +75,6 @@ struct mmci_scan_kernel {
   void *parts;
 };
 
-static int64_t ceiling(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 /* Returns how many factors a chain takes when so many scans of a length are swept: as few as give
  * every multiprocessor as many tiles as hold them. Tiles of a scan are alike. */
 static int64_t run_of(const mmci_device *device, const mmci_scan *scan, int64_t length) {
@@ -86,13 +83,14 @@ static int64_t run_of(const mmci_device *device, const mmci_scan *scan, int64_t 
   const int64_t most = (bytes / shape.together - shape.fixed_bytes) / shape.run_bytes;
   const int64_t all = length * scan->batch;
   const int64_t at_once = device->properties.multiProcessorCount * shape.chains;
-  const int64_t run = ceiling(all, at_once * ceiling(all, at_once * (most > 1 ? most : 1)));
-  const int64_t tiles = ceiling(length, shape.chains * run);
-  return ceiling(length, shape.chains * tiles);
+  const int64_t run =
+      mmci_quotient_up(all, at_once * mmci_quotient_up(all, at_once * (most > 1 ? most : 1)));
+  const int64_t tiles = mmci_quotient_up(length, shape.chains * run);
+  return mmci_quotient_up(length, shape.chains * tiles);
 }
 
 static int64_t tiles_of(const mmci_scan *scan, int64_t length, int64_t run) {
-  return ceiling(length, mmci_cuda_sweep_shape_of(scan->dtype, scan->n).chains * run);
+  return mmci_quotient_up(length, mmci_cuda_sweep_shape_of(scan->dtype, scan->n).chains * run);
 }
 
 /* Says whether sweeping so many tiles is faster than passes over larger ones: where these are a
@@ -105,7 +103,8 @@ static bool is_swept(const mmci_device *device, const mmci_scan *scan, int64_t t
   if (scan->n == 16) return tiles <= processors;
   if (scan->n == 8) return tiles <= (is_short ? 1 : is_f32 ? 10 : 3) * processors;
   if (is_short)
-    return scan->batch * ceiling(scan->length, is_f32 ? 1536 : 768) <= MOST_SHORT * processors;
+    return scan->batch * mmci_quotient_up(scan->length, is_f32 ? 1536 : 768) <=
+           MOST_SHORT * processors;
   return is_f32 || tiles <= 30 * processors;
 }
 
@@ -114,15 +113,15 @@ static bool cut_passes(const mmci_device *device, const mmci_scan *scan, level *
   if (!mmci_cuda_tiles_can(scan->dtype, scan->n)) return false;
   const int64_t processors = device->properties.multiProcessorCount;
   const int64_t chains = mmci_cuda_tiles_chains(scan->dtype, scan->n);
-  const int64_t whole = ceiling(scan->length, chains); /* the run that makes it one tile */
+  const int64_t whole = mmci_quotient_up(scan->length, chains); /* the run that makes it one tile */
   const bool is_short = whole <= ONE_EACH && scan->batch >= processors;
   const int64_t swept = tiles_of(scan, scan->length, run_of(device, scan, scan->length));
   if (is_swept(device, scan, swept * scan->batch, is_short)) return false;
-  const int64_t each = ceiling(scan->length * scan->batch, chains * processors);
-  int64_t run = ceiling(each, ceiling(each, MOST_CHAIN));
+  const int64_t each = mmci_quotient_up(scan->length * scan->batch, chains * processors);
+  int64_t run = mmci_quotient_up(each, mmci_quotient_up(each, MOST_CHAIN));
   if (run < LEAST_CHAIN) run = LEAST_CHAIN;
   if (is_short) run = whole;
-  const int64_t tiles = ceiling(scan->length, chains * run);
+  const int64_t tiles = mmci_quotient_up(scan->length, chains * run);
   *out = (level){.length = scan->length, .run = run, .tiles = tiles};
   return true;
 }
@@ -206,16 +205,16 @@ static bool takes_groups(const mmci_device *device, const mmci_scan *scan) {
 /* Decides how the levels of a scan of wider matrices are cut. Returns how many there are. */
 static int cut_levels(const mmci_device *device, const mmci_scan *scan, level levels[MOST_LEVELS]) {
   const int64_t processors = device->properties.multiProcessorCount;
-  int64_t length = scan->length, run = ceiling(length * scan->batch, processors);
+  int64_t length = scan->length, run = mmci_quotient_up(length * scan->batch, processors);
   if (run < LEAST_RUN) run = LEAST_RUN;
   /* Two tiles a multiprocessor hide what each waits for. */
   if (run >= LONG_RUN && 4 * scan->batch <= 2 * processors && takes_groups(device, scan))
-    run = ceiling(length, 2 * processors / scan->batch);
+    run = mmci_quotient_up(length, 2 * processors / scan->batch);
   int count = 0;
   while (count < MOST_LEVELS) {
     if (count > 0) run = UPPER_RUN;
     if (length <= ONE_TILE || run > length) run = length;
-    const int64_t tiles = ceiling(length, run);
+    const int64_t tiles = mmci_quotient_up(length, run);
     levels[count++] = (level){.length = length,
                               .run = run,
                               .tiles = tiles,
@@ -232,15 +231,15 @@ static bool cut_strands(const mmci_device *device, const mmci_scan *scan, mmci_s
   const struct cudaDeviceProp *chip = &device->properties;
   if (!mmci_cuda_strands_can(chip->major, chip->minor, scan->dtype, scan->n)) return false;
   const int64_t processors = chip->multiProcessorCount, all = scan->length * scan->batch;
-  int64_t run = ceiling(all, processors * MMCI_CUDA_FEW_STRANDS);
+  int64_t run = mmci_quotient_up(all, processors * MMCI_CUDA_FEW_STRANDS);
   out->strands = MMCI_CUDA_FEW_STRANDS;
   if (run > MOST_OF_FEW && scan->batch < processors) {
     out->strands = MMCI_CUDA_MANY_STRANDS;
-    run = ceiling(all, processors * MMCI_CUDA_MANY_STRANDS);
+    run = mmci_quotient_up(all, processors * MMCI_CUDA_MANY_STRANDS);
   }
   if (run < LEAST_STRAND) run = LEAST_STRAND;
-  const int64_t tiles = ceiling(scan->length, out->strands * run);
-  out->run = ceiling(scan->length, out->strands * tiles); /* tiles of a scan are alike */
+  const int64_t tiles = mmci_quotient_up(scan->length, out->strands * run);
+  out->run = mmci_quotient_up(scan->length, out->strands * tiles); /* tiles of a scan are alike */
   out->tiles = tiles;
   if (scan->dtype == MMC_F64) return out->run <= MOST_F64;
   const bool whole = mmci_cuda_tiles_can(scan->dtype, scan->n) && scan->batch >= processors;
@@ -278,8 +277,9 @@ static bool cut_long(const mmci_device *device, const mmci_scan *scan, mmci_scan
     if (scan->batch >= processors || all < (is_f32 ? LEAST_LONG_F32 : LEAST_LONG_F64)) return false;
     tiles = mmci_cuda_long_strands_at_once(scan->dtype) * processors / scan->batch;
   }
-  const int64_t run = ceiling(scan->length, tiles);
-  out->passes = (level){.length = scan->length, .run = run, .tiles = ceiling(scan->length, run)};
+  const int64_t run = mmci_quotient_up(scan->length, tiles);
+  out->passes =
+      (level){.length = scan->length, .run = run, .tiles = mmci_quotient_up(scan->length, run)};
   out->is_long = true;
   return true;
 }
@@ -309,14 +309,15 @@ static double parts_us(const mmci_device *device, const mmci_scan *scan, int64_t
   const int64_t processors = device->properties.multiProcessorCount;
   const int64_t at_once = mmci_cuda_long_strands_at_once(scan->dtype) * processors;
   mmci_cuda_tiles pass = pass_alone(scan);
-  pass.run = ceiling(scan->length, parts);
-  pass.tiles = ceiling(scan->length, pass.run);
+  pass.run = mmci_quotient_up(scan->length, parts);
+  pass.tiles = mmci_quotient_up(scan->length, pass.run);
   pass.walks_first = pass.tiles > 1;
   const int64_t strands = scan->batch * (pass.tiles > 1 ? pass.tiles - 1 : 1);
   const double all = (double)scan->length * (double)scan->batch;
   const double later = pass.tiles > 1 ? (double)(pass.tiles - 1) / (double)pass.tiles : 1;
-  const double followed = fmax(step_us(&pass) * (double)(pass.run * ceiling(strands, at_once)),
-                               later * all / (followed_a_us * (double)processors));
+  const double followed =
+      fmax(step_us(&pass) * (double)(pass.run * mmci_quotient_up(strands, at_once)),
+           later * all / (followed_a_us * (double)processors));
   /* A ring is filled before anything else, which takes as long again by elements. */
   const double begins = mmci_cuda_long_strands_have_pieces(&pass) ? launch_us : 2 * launch_us;
   const double last = begins + fmax(followed, moving_us(scan, 2 * later * all));
@@ -366,8 +367,9 @@ static bool cut_parts(const mmci_device *device, const mmci_scan *scan, mmci_sca
     best = parts;
   }
   if (best == 0) return false;
-  const int64_t run = ceiling(scan->length, best);
-  out->passes = (level){.length = scan->length, .run = run, .tiles = ceiling(scan->length, run)};
+  const int64_t run = mmci_quotient_up(scan->length, best);
+  out->passes =
+      (level){.length = scan->length, .run = run, .tiles = mmci_quotient_up(scan->length, run)};
   out->is_long = true;
   out->walks_first = out->passes.tiles > 1;
   return true;
@@ -376,11 +378,11 @@ static bool cut_parts(const mmci_device *device, const mmci_scan *scan, mmci_sca
 /* Cuts the products of long strands, which are swept by strands of a few factors. */
 static void cut_middle(const mmci_device *device, const mmci_scan *scan, mmci_scan_kernel *out) {
   const int64_t length = out->passes.tiles, processors = device->properties.multiProcessorCount;
-  int64_t run = ceiling(length * scan->batch, processors * MMCI_CUDA_FEW_STRANDS);
+  int64_t run = mmci_quotient_up(length * scan->batch, processors * MMCI_CUDA_FEW_STRANDS);
   if (run < LEAST_STRAND) run = LEAST_STRAND;
   out->strands = MMCI_CUDA_FEW_STRANDS;
-  out->tiles = ceiling(length, out->strands * run);
-  out->run = ceiling(length, out->strands * out->tiles);
+  out->tiles = mmci_quotient_up(length, out->strands * run);
+  out->run = mmci_quotient_up(length, out->strands * out->tiles);
 }
 
 bool mmci_cuda_scan_supports(const mmci_device *device, const mmci_scan *scan) {
@@ -546,7 +548,7 @@ static mmc_status walk_groups(mmci_queue *queue, const mmci_scan_kernel *kernel,
   down.group_carries = kernel->levels[1].carries;
   mmci_cuda_walk within = walk_of(kernel, places, 1, true);
   within.run = group;
-  within.tiles = ceiling(within.length, group);
+  within.tiles = mmci_quotient_up(within.length, group);
   within.carries = NULL;
   within.splits_rows = 2 * within.tiles * within.batch < processors;
   mmci_cuda_walk groups = within;
@@ -656,8 +658,8 @@ mmc_status mmci_cuda_scan_prepare(mmci_device *device, const mmci_scan *scan,
   kernel->is_recurrence = is_recurrence(scan);
   mmc_status status;
   if (kernel->is_recurrence) {
-    kernel->run = ceiling(scan->length, pieces_of(device, scan));
-    kernel->tiles = ceiling(scan->length, kernel->run);
+    kernel->run = mmci_quotient_up(scan->length, pieces_of(device, scan));
+    kernel->tiles = mmci_quotient_up(scan->length, kernel->run);
     status = take_pieces(kernel, error);
   } else if (mmci_cuda_walk_can(scan->dtype, scan->n)) {
     kernel->count = cut_levels(device, scan, kernel->levels);
@@ -758,7 +760,7 @@ void mmci_cuda_scan_facts(const mmci_scan_kernel *kernel, mmci_scan_facts *out) 
     out->products += (chains - apart) * kernel->tiles;
   if (passes->tiles > 0) /* all chains of a tile, in rounds */
     for (int64_t apart = 1; apart < mmci_cuda_tiles_chains(scan->dtype, scan->n); apart *= 2)
-      out->products += ceiling(scan->length, passes->run);
+      out->products += mmci_quotient_up(scan->length, passes->run);
   out->products *= scan->batch;
 }
 
