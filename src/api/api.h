@@ -44,6 +44,9 @@ mmc_status mmci_report(mmc_context *context, mmc_status status, const mmci_error
 /* Reports that an argument is NULL, which is named as "out" or "m and s". Returns E_ARG. */
 mmc_status mmci_report_null(mmc_context *context, const char *argument);
 
+/* Returns where modules are looked for, NULL without a context. */
+const char *mmci_context_module_dir(const mmc_context *context);
+
 /* Opens a device by name under the context's lock. */
 mmc_status mmci_context_open_device(mmc_context *context, const char *name, mmci_opened *out,
                                     mmci_error *error);

@@ -7,18 +7,15 @@ struct mmc_file {
   mmci_file_array *array;
 };
 
-static const char *module_dir(const mmc_context *context) {
-  return context != NULL ? mmci_registry_module_dir(context->registry) : NULL;
-}
-
 /* ---- formats ------------------------------------------------------------------------------- */
 
 mmc_status mmc_file_format_describe(mmc_context *context, int index, mmc_file_format_info *out) {
   mmci_error error = {0};
   if (context == NULL) return MMC_E_ARG;
   if (out == NULL) return mmci_report_null(context, "out");
-  return mmci_report(context, mmci_file_format_describe(module_dir(context), index, out, &error),
-                     &error);
+  return mmci_report(
+      context, mmci_file_format_describe(mmci_context_module_dir(context), index, out, &error),
+      &error);
 }
 
 const char *mmc_file_format(const char *name, size_t *path_length) {
@@ -37,7 +34,7 @@ mmc_status mmc_file_open(mmc_context *context, const char *name, mmc_file **out)
                        &error);
   mmc_file *file = malloc(sizeof *file);
   if (file == NULL) return mmci_report(context, mmci_fail_nomem(&error, sizeof *file), &error);
-  mmc_status status = mmci_file_open(module_dir(context), name, &file->array, &error);
+  mmc_status status = mmci_file_open(mmci_context_module_dir(context), name, &file->array, &error);
   if (status != MMC_OK) {
     free(file);
     return mmci_report(context, status, &error);
@@ -80,14 +77,14 @@ static mmc_status check_written(mmc_dtype dtype, const mmc_matrix *matrix, int64
 static mmc_status write_rows(mmc_context *context, const char *name, const mmci_file_rows *rows,
                              mmci_error *error) {
   if (name == NULL) return mmci_fail(error, MMC_E_ARG, "name: expected no NULL");
-  return mmci_file_write(module_dir(context), name, rows, error);
+  return mmci_file_write(mmci_context_module_dir(context), name, rows, error);
 }
 
 static mmc_status stream_rows(mmc_context *context, const char *name, const mmci_file_rows *rows,
                               mmc_write_fn write, void *user, mmci_error *error) {
   if (name == NULL || write == NULL)
     return mmci_fail(error, MMC_E_ARG, "name and write: expected no NULL");
-  return mmci_file_stream(module_dir(context), name, rows, write, user, error);
+  return mmci_file_stream(mmci_context_module_dir(context), name, rows, write, user, error);
 }
 
 /* .npy, whatever the name of the output is. */
@@ -139,7 +136,8 @@ mmc_status mmc_file_stream_as(mmc_context *context, const char *name, mmc_dtype 
 
 mmc_status mmc_file_check_output(mmc_context *context, const char *name) {
   mmci_error error = {0};
-  mmc_status status = name == NULL ? mmci_fail(&error, MMC_E_ARG, "name: expected no NULL")
-                                   : mmci_file_check_output(module_dir(context), name, &error);
+  mmc_status status = name == NULL
+                          ? mmci_fail(&error, MMC_E_ARG, "name: expected no NULL")
+                          : mmci_file_check_output(mmci_context_module_dir(context), name, &error);
   return mmci_report(context, status, &error);
 }

@@ -19,10 +19,6 @@ struct mmc_sparse_chain {
   mmci_interrupt interrupt;
 };
 
-static const char *module_dir(const mmc_context *context) {
-  return context != NULL ? mmci_registry_module_dir(context->registry) : NULL;
-}
-
 /* ---- matrices -------------------------------------------------------------------------------- */
 
 /* Takes a matrix over, on failure too, and makes both of its arrays of numbers one type. */
@@ -67,7 +63,7 @@ mmc_csr mmc_sparse_csr(const mmc_sparse *sparse) {
 }
 
 bool mmc_sparse_is_file(mmc_context *context, const char *name) {
-  return name != NULL && mmci_file_is_sparse(module_dir(context), name);
+  return name != NULL && mmci_file_is_sparse(mmci_context_module_dir(context), name);
 }
 
 mmc_status mmc_sparse_open(mmc_context *context, const char *name, mmc_sparse **out) {
@@ -76,7 +72,7 @@ mmc_status mmc_sparse_open(mmc_context *context, const char *name, mmc_sparse **
   if (name == NULL || out == NULL)
     return mmci_report(context, mmci_fail(&error, MMC_E_ARG, "name and out: expected no NULL"),
                        &error);
-  mmc_status status = mmci_file_open_sparse(module_dir(context), name, &csr, &error);
+  mmc_status status = mmci_file_open_sparse(mmci_context_module_dir(context), name, &csr, &error);
   if (status == MMC_OK) status = wrap(&csr, out, &error);
   return mmci_report(context, status, &error);
 }
@@ -92,7 +88,7 @@ mmc_status mmc_sparse_write(mmc_context *context, const char *name, mmc_dtype dt
     status = mmci_fail_argument(&error, MMC_E_ARG, "dtype", "expected f32, f64, c64 or c128");
   if (status == MMC_OK) status = mmci_csr_read(dtype, matrix, "matrix", &csr, &error);
   if (status == MMC_OK) {
-    status = mmci_file_write_sparse(module_dir(context), name, &csr, &error);
+    status = mmci_file_write_sparse(mmci_context_module_dir(context), name, &csr, &error);
     mmci_csr_release(&csr);
   }
   return mmci_report(context, status, &error);

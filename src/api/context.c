@@ -81,6 +81,10 @@ char *mmc_context_argument(mmc_context *context, char *text, size_t size) {
   return copy_text(context, context != NULL ? context->argument : NULL, text, size);
 }
 
+const char *mmci_context_module_dir(const mmc_context *context) {
+  return context != NULL ? mmci_registry_module_dir(context->registry) : NULL;
+}
+
 mmc_status mmci_context_open_device(mmc_context *context, const char *name, mmci_opened *out,
                                     mmci_error *error) {
   pthread_mutex_lock(&context->lock);

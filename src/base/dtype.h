@@ -22,6 +22,21 @@ static inline bool mmci_dtype_is_signed(mmc_dtype dtype) {
   return dtype < MMC_U8;
 }
 
+/* Says whether an element of f32, f64, c64 or c128 is zero. */
+static inline bool mmci_element_is_zero(mmc_dtype dtype, const void *element) {
+  const float *f = (const float *)element;
+  const double *d = (const double *)element;
+  if (dtype == MMC_F32) return f[0] == 0;
+  if (dtype == MMC_F64) return d[0] == 0;
+  if (dtype == MMC_C64) return f[0] == 0 && f[1] == 0;
+  return d[0] == 0 && d[1] == 0;
+}
+
+static inline void mmci_element_conjugate(mmc_dtype dtype, void *element) {
+  if (dtype == MMC_C64) ((float *)element)[1] = -((float *)element)[1];
+  if (dtype == MMC_C128) ((double *)element)[1] = -((double *)element)[1];
+}
+
 /* Returns the greatest integer of an integer dtype, 1 of bool. */
 static inline uint64_t mmci_dtype_most(mmc_dtype dtype) {
   if (dtype == MMC_BOOL) return 1;

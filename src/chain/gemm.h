@@ -17,6 +17,21 @@ typedef struct mmci_form {
   int64_t stride;
 } mmci_form;
 
+static inline mmci_form mmci_form_transposed(mmci_form form) {
+  form.trans = !form.trans;
+  return form;
+}
+
+/* Returns how many elements op's element of that row and column lies after the first. */
+static inline int64_t mmci_form_place(const mmci_form *form, int64_t row, int64_t column) {
+  return form->trans ? column * form->ld + row : row * form->ld + column;
+}
+
+/* Returns the letter of the op; C is one that is conjugated alone. */
+static inline char mmci_form_letter(const mmci_form *form) {
+  return "NTCH"[2 * form->conj + form->trans];
+}
+
 /* By which arithmetic a product is computed. What sums of integers do beyond their dtype: they wrap
  * around, are an error, or are taken modulo a number; bool knows neither. And what sums and
  * products of elements are, see mmc_semiring; products over or-and are those of bool, whose rule

@@ -86,17 +86,13 @@ static void put_number(writer *w, char sign, int64_t number) {
   while (count > 0) put_byte(w, digits[--count]);
 }
 
-static char op_letter(const mmci_form *form) {
-  return "NTCH"[2 * form->conj + form->trans];
-}
-
 /* The text of any group fits into so many bytes, with the final NUL. */
 static const char word[] = "call ";
 enum { TEXT_SIZE = MMCI_GROUP_NAME_SIZE - (sizeof word - 1) };
 
 static void put_group(const mmci_group *group, char text[TEXT_SIZE]) {
   writer w = {.text = text, .size = TEXT_SIZE, .hash = MMCI_HASH_START};
-  for (int32_t o = 0; o < group->n; o++) put_byte(&w, op_letter(&group->forms[o]));
+  for (int32_t o = 0; o < group->n; o++) put_byte(&w, mmci_form_letter(&group->forms[o]));
   for (int32_t p = 0; p < group->count; p++) {
     const mmci_group_product *x = &group->products[p];
     put_number(&w, ' ', x->m);
@@ -145,5 +141,6 @@ void mmci_group_key(const mmci_group *group, char key[MMCI_GROUP_KEY_SIZE]) {
 
 void mmci_batch_name(const mmci_gemm *gemm, char name[MMCI_BATCH_NAME_SIZE]) {
   snprintf(name, MMCI_BATCH_NAME_SIZE, "batch %c%c %" PRId64 "x%" PRId64 "x%" PRId64 " @%" PRId64,
-           op_letter(&gemm->a), op_letter(&gemm->b), gemm->m, gemm->k, gemm->n, gemm->batch);
+           mmci_form_letter(&gemm->a), mmci_form_letter(&gemm->b), gemm->m, gemm->k, gemm->n,
+           gemm->batch);
 }

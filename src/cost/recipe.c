@@ -352,10 +352,6 @@ mmci_gemm mmci_recipe_padded(const mmci_recipe *recipe, const mmci_gemm *gemm) {
   return recipe->pad == 0 ? *gemm : mmci_gemm_padded(recipe->pad, gemm);
 }
 
-static int64_t offset(const mmci_form *form, int64_t row, int64_t column) {
-  return form->trans ? column * form->ld + row : row * form->ld + column;
-}
-
 /* Returns the part of a piece along axis, from start on. */
 static mmci_recipe_piece part_of(const mmci_recipe_piece *piece, mmci_axis axis, int64_t start,
                                  int64_t size) {
@@ -363,9 +359,11 @@ static mmci_recipe_piece part_of(const mmci_recipe_piece *piece, mmci_axis axis,
   const mmci_gemm *gemm = &piece->gemm;
   part.gemm = mmci_gemm_resized(gemm, axis, size);
   if (axis != MMCI_AXIS_N)
-    part.a += axis == MMCI_AXIS_M ? offset(&gemm->a, start, 0) : offset(&gemm->a, 0, start);
+    part.a += axis == MMCI_AXIS_M ? mmci_form_place(&gemm->a, start, 0)
+                                  : mmci_form_place(&gemm->a, 0, start);
   if (axis != MMCI_AXIS_M)
-    part.b += axis == MMCI_AXIS_K ? offset(&gemm->b, start, 0) : offset(&gemm->b, 0, start);
+    part.b += axis == MMCI_AXIS_K ? mmci_form_place(&gemm->b, start, 0)
+                                  : mmci_form_place(&gemm->b, 0, start);
   if (axis == MMCI_AXIS_M) part.c += start * gemm->ldc;
   if (axis == MMCI_AXIS_N) part.c += start;
   if (axis == MMCI_AXIS_K && start > 0) part.gemm.accumulate = true;

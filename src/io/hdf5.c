@@ -136,10 +136,6 @@ static void close_handles(handles *h) {
   *h = (handles){0};
 }
 
-static mmc_status refuse_file(const mmci_source *s, const char *what, mmci_error *error) {
-  return mmci_fail(error, MMC_E_FORMAT, "%s: %s", s->shown, what);
-}
-
 /* Opens the file, of which the source has been opened, so that it is there. */
 static mmc_status open_hdf5_file(const char *path, const mmci_source *s, hid_t *out,
                                  mmci_error *error) {
@@ -149,7 +145,7 @@ static mmc_status open_hdf5_file(const char *path, const mmci_source *s, hid_t *
   for (size_t at = 0; !marked && at + sizeof mark <= s->have; at = at == 0 ? 512 : 2 * at)
     marked = memcmp(s->bytes + at, mark, sizeof mark - 1) == 0;
   *out = marked ? H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT) : -1;
-  return *out >= 0 ? MMC_OK : refuse_file(s, "no HDF5 file, or a damaged one", error);
+  return *out >= 0 ? MMC_OK : mmci_source_refuse(s, "no HDF5 file, or a damaged one", error);
 }
 
 /* Writes whether an object is a dataset; returns false where it is not there or cannot be read. */
@@ -183,12 +179,13 @@ static mmc_status describe(handles *h, const char *name, mmci_file_array *array,
   h->space = H5Dget_space(h->dataset);
   h->properties = H5Dget_create_plist(h->dataset);
   if (h->type < 0 || h->space < 0 || h->properties < 0)
-    return refuse_file(s, "a damaged HDF5 file", error);
+    return mmci_source_refuse(s, "a damaged HDF5 file", error);
   if (!read_dtype(h->type, array))
-    return refuse_file(s,
-                       "the dataset's type: float16, float32, float64, complex64, complex128, int8 "
-                       "to int64, uint8 to uint64 work",
-                       error);
+    return mmci_source_refuse(
+        s,
+        "the dataset's type: float16, float32, float64, complex64, complex128, int8 "
+        "to int64, uint8 to uint64 work",
+        error);
   hsize_t dims[H5S_MAX_RANK];
   array->ndim = H5Sget_simple_extent_ndims(h->space);
   if (array->ndim < 1 || array->ndim > H5S_MAX_RANK ||
@@ -197,7 +194,7 @@ static mmc_status describe(handles *h, const char *name, mmci_file_array *array,
                      s->shown, array->ndim < 0 ? 0 : array->ndim, H5S_MAX_RANK);
   H5Sget_simple_extent_dims(h->space, dims, NULL);
   for (int d = 0; d < array->ndim; d++) {
-    if (dims[d] > (hsize_t)1 << 62) return refuse_file(s, "a dimension above 2^62", error);
+    if (dims[d] > (hsize_t)1 << 62) return mmci_source_refuse(s, "a dimension above 2^62", error);
     array->shape[d] = (int64_t)dims[d];
   }
   return MMC_OK;
@@ -218,7 +215,7 @@ static mmc_status read_elements(const handles *h, mmci_file_array *array, mmci_e
   mmc_status status = mmci_file_array_allocate(array, H5Dget_storage_size(h->dataset), error);
   if (status != MMC_OK || array->copy == NULL) return status;
   if (H5Dread(h->dataset, h->type, H5S_ALL, H5S_ALL, H5P_DEFAULT, array->copy) < 0)
-    return refuse_file(&array->source, "libhdf5 cannot read the dataset", error);
+    return mmci_source_refuse(&array->source, "libhdf5 cannot read the dataset", error);
   mmci_file_array_turn(array);
   return MMC_OK;
 }
@@ -283,7 +280,7 @@ static mmc_status list(const char *path, mmci_member_fn tell, void *user, mmci_e
   if (status == MMC_OK) status = open_hdf5_file(path, &s, &file, error);
   if (status == MMC_OK) {
     if (H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &l) < 0 || l.misses)
-      status = refuse_file(&s, "a damaged HDF5 file", error);
+      status = mmci_source_refuse(&s, "a damaged HDF5 file", error);
     H5Fclose(file);
   }
   mmci_hdf5_silence_end(&said);

@@ -19,10 +19,6 @@
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-static mmc_status refuse_file(const mmci_source *s, const char *what, mmci_error *error) {
-  return mmci_fail(error, MMC_E_FORMAT, "%s: %s", s->shown, what);
-}
-
 typedef enum version { OTHER, FIVE, SEVEN } version; /* SEVEN is 7.3 */
 
 /* Finds the version of a file by its header: 124 bytes of text, the version, and "MI" as a machine
@@ -39,7 +35,7 @@ static version version_of(const mmci_source *s, bool *is_little) {
 }
 
 static mmc_status refuse_version(const mmci_source *s, mmci_error *error) {
-  return refuse_file(
+  return mmci_source_refuse(
       s, "no MATLAB file of version 5 or 7.3 (in Octave: save -v7), or a damaged one", error);
 }
 
@@ -74,17 +70,19 @@ static mmc_status describe(const matvar_t *variable, mmci_file_array *array, mmc
   const mmci_source *s = &array->source;
   bool is_double = variable->class_type == MAT_C_DOUBLE, is_complex = variable->isComplex != 0;
   if (variable->class_type == MAT_C_SPARSE)
-    return refuse_file(s, "a sparse matrix: expected a full one, full(A) in MATLAB", error);
+    return mmci_source_refuse(s, "a sparse matrix: expected a full one, full(A) in MATLAB", error);
   if ((!is_double && variable->class_type != MAT_C_SINGLE) || variable->isLogical)
-    return refuse_file(s, "the variable's class: double and single work", error);
+    return mmci_source_refuse(s, "the variable's class: double and single work", error);
   if (variable->rank != 2 || variable->dims == NULL)
-    return refuse_file(s, "expected a matrix, of two dimensions: MATLAB's pages come last", error);
+    return mmci_source_refuse(s, "expected a matrix, of two dimensions: MATLAB's pages come last",
+                              error);
   array->dtype = is_double ? (is_complex ? MMC_C128 : MMC_F64) : is_complex ? MMC_C64 : MMC_F32;
   array->fortran_order = true;
   array->ndim = 2;
   for (int d = 0; d < 2; d++) {
     /* matio counts in int. */
-    if (variable->dims[d] > INT_MAX) return refuse_file(s, "a dimension above 2^31 - 1", error);
+    if (variable->dims[d] > INT_MAX)
+      return mmci_source_refuse(s, "a dimension above 2^31 - 1", error);
     array->shape[d] = (int64_t)variable->dims[d];
   }
   return MMC_OK;
@@ -123,7 +121,8 @@ static mmc_status read_data(mat_t *mat, matvar_t *variable, const mmci_file_arra
               mmci_hash_bytes(0, to, count * real_size) == sum;
     Mat_VarFree(again);
   }
-  return is_read ? MMC_OK : refuse_file(&array->source, "matio cannot read the variable", error);
+  return is_read ? MMC_OK
+                 : mmci_source_refuse(&array->source, "matio cannot read the variable", error);
 }
 
 /* Puts real and imaginary parts, which lie apart, together. */

@@ -213,15 +213,11 @@ static walk start_walk(const mmci_source *s, bool is_little) {
                 .status = MMC_OK};
 }
 
-static mmc_status refuse(const mmci_source *s, const char *what, mmci_error *error) {
-  return mmci_fail(error, MMC_E_FORMAT, "%s: %s", s->shown, what);
-}
-
 /* Ends a walk; returns what it came to. */
 static mmc_status end_walk(walk *w, const mmci_source *s, mmci_error *error) {
   close_variable(w);
   if (w->status == MMC_E_NOMEM) return mmci_fail_nomem(error, 1);
-  if (w->status == MMC_E_FORMAT) return refuse(s, "a damaged MATLAB file", error);
+  if (w->status == MMC_E_FORMAT) return mmci_source_refuse(s, "a damaged MATLAB file", error);
   return MMC_OK;
 }
 
@@ -295,16 +291,17 @@ static mmc_status describe(const opening *o, mmci_file_array *array, mmci_error 
   const mmci_source *s = &array->source;
   const bool is_double = o->class == CLASS_DOUBLE, is_complex = (o->flags & IS_COMPLEX) != 0;
   if (o->class == CLASS_SPARSE)
-    return refuse(s, "a sparse matrix: expected a full one, full(A) in MATLAB", error);
+    return mmci_source_refuse(s, "a sparse matrix: expected a full one, full(A) in MATLAB", error);
   if ((!is_double && o->class != CLASS_SINGLE) || (o->flags & IS_LOGICAL) != 0)
-    return refuse(s, "the variable's class: double and single work", error);
+    return mmci_source_refuse(s, "the variable's class: double and single work", error);
   if (o->rank != 2)
-    return refuse(s, "expected a matrix, of two dimensions: MATLAB's pages come last", error);
+    return mmci_source_refuse(s, "expected a matrix, of two dimensions: MATLAB's pages come last",
+                              error);
   array->dtype = is_double ? (is_complex ? MMC_C128 : MMC_F64) : is_complex ? MMC_C64 : MMC_F32;
   array->fortran_order = true;
   array->ndim = 2;
   for (int d = 0; d < 2; d++) {
-    if (o->dims[d] > INT_MAX) return refuse(s, "a dimension above 2^31 - 1", error);
+    if (o->dims[d] > INT_MAX) return mmci_source_refuse(s, "a dimension above 2^31 - 1", error);
     array->shape[d] = o->dims[d];
   }
   return MMC_OK;
@@ -323,8 +320,9 @@ static mmc_status read_numbers(walk *w, mmci_file_array *array, mmci_error *erro
         &w->variable, array, is_double, parts,
         (unsigned char *)array->copy + p * (is_double ? sizeof(double) : sizeof(float)));
   if (is_read && ends_well(&w->variable)) return MMC_OK;
-  return w->variable.is_short ? mmci_fail_nomem(error, 1)
-                              : refuse(&array->source, "the variable is damaged", error);
+  return w->variable.is_short
+             ? mmci_fail_nomem(error, 1)
+             : mmci_source_refuse(&array->source, "the variable is damaged", error);
 }
 
 mmc_status mmci_matlab_five_read(mmci_file_array *array, bool is_little, const char *name,

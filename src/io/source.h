@@ -34,6 +34,11 @@ typedef struct mmci_source {
 /* Opens a file and maps it where that is possible. On failure *out is to be released too.
  * Returns: E_IO, E_NOMEM. */
 mmc_status mmci_source_open(const char *path, mmci_source *out, mmci_error *error);
+/* Fails with E_FORMAT and what is wrong with the file, after its name. */
+static inline mmc_status mmci_source_refuse(const mmci_source *s, const char *what,
+                                            mmci_error *error) {
+  return mmci_fail(error, MMC_E_FORMAT, "%s: %s", s->shown, what);
+}
 /* Fetches until size bytes are there, or the source ends: s->have says which. Memory grows with
  * what comes, not with what is asked for. Returns: E_IO, E_FORMAT, E_NOMEM. */
 mmc_status mmci_source_fetch(mmci_source *s, size_t size, mmci_error *error);

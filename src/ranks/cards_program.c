@@ -166,7 +166,7 @@ static void give_place(maker *x, const place *p) {
 static view view_of(const maker *x, const place *p, const mmci_piece *piece) {
   view v = {.piece = *piece, .spot = p->spot, .form = p->form};
   const int64_t row = piece->row - p->piece.row, col = piece->col - p->piece.col;
-  const int64_t at = p->form.trans ? col * p->form.ld + row : row * p->form.ld + col;
+  const int64_t at = mmci_form_place(&p->form, row, col);
   v.spot.offset_bytes += (uint64_t)(at * x->size);
   return v;
 }

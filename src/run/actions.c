@@ -544,11 +544,6 @@ static mmci_operand operand(const mmci_actions *actions, const mmci_operand *ope
                                  .stride = is_one ? 0 : mmci_elements(step->m, step->n)}};
 }
 
-static mmci_form transposed(mmci_form form) {
-  form.trans = !form.trans;
-  return form;
-}
-
 /* Returns where a step's result goes. */
 static mmci_target target_of(const mmci_actions *actions, int32_t s, char *workspace,
                              const mmci_target *target) {
@@ -581,7 +576,7 @@ static mmc_status bind_group(mmci_actions *actions, mmci_action *x, const mmci_o
   for (int32_t o = 0; o < group->operand_count; o++) {
     mmci_operand y = operand(actions, operands, workspace, group->operands[o]);
     int32_t at = mmci_group_problem_place(problem, o);
-    problem->forms[at] = c->by_columns ? transposed(y.form) : y.form;
+    problem->forms[at] = c->by_columns ? mmci_form_transposed(y.form) : y.form;
     problem->data[at] = y.data;
   }
   return prepare_group(actions, x->group, error);
@@ -623,8 +618,8 @@ static mmc_status bind_product(mmci_actions *actions, mmci_action *x, const mmci
   if (c->by_columns) {
     gemm.m = step->n;
     gemm.n = step->m;
-    gemm.a = transposed(b.form);
-    gemm.b = transposed(a.form);
+    gemm.a = mmci_form_transposed(b.form);
+    gemm.b = mmci_form_transposed(a.form);
     gemm.turned = true;
     x->a_number = step->right;
     x->b_number = step->left;

@@ -113,13 +113,6 @@ static uint64_t take_matrices(uint64_t *bytes, int64_t rows, int64_t cols, int64
   return offset;
 }
 
-static int32_t first_same(const mmc_chain *chain, const mmc_matrix *factors, int32_t i) {
-  if (chain->same != NULL) i = chain->same[i]; /* tables of addresses cannot be compared */
-  for (int32_t j = 0; j < i; j++)
-    if (mmci_matrix_same(&factors[j], &factors[i])) return j;
-  return i;
-}
-
 /* Gives everything that is on the host, and tables, a place, and counts the bytes that these
  * take. */
 static void arrange_halves(mmci_batches *x, const mmc_matrix *factors, const mmc_matrix *out,
@@ -134,7 +127,7 @@ static void arrange_halves(mmci_batches *x, const mmc_matrix *factors, const mmc
     *p = (place){.kind = on_host ? (shared ? SHARED : STACK) : AS_IT_LIES, .same = i};
     if (!on_host && m->addresses != NULL) p->kind = TABLE;
     if (p->kind == SHARED || p->kind == STACK)
-      p->same = first_same(x->whole->plan->chain, factors, i);
+      p->same = mmci_factor_first_same(x->whole->plan->chain, factors, i);
     if (p->same != i)
       p->offset_bytes = x->places[p->same].offset_bytes;
     else if (p->kind == SHARED)

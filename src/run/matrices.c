@@ -42,6 +42,13 @@ bool mmci_matrix_same(const mmc_matrix *x, const mmc_matrix *y) {
          y->addresses == NULL;
 }
 
+int32_t mmci_factor_first_same(const mmc_chain *chain, const mmc_matrix *factors, int32_t i) {
+  if (chain->same != NULL) i = chain->same[i]; /* tables of addresses cannot be compared */
+  for (int32_t j = 0; j < i; j++)
+    if (mmci_matrix_same(&factors[j], &factors[i])) return j;
+  return i;
+}
+
 mmci_form mmci_factor_form(const mmc_chain *chain, int32_t i, const mmc_matrix *matrix, int64_t ld,
                            int64_t stride) {
   return (mmci_form){

@@ -38,6 +38,9 @@ bool mmci_matrices_have_addresses(int32_t n, const mmc_matrix *factors, const mm
  * have, because the table may change. */
 bool mmci_matrix_same(const mmc_matrix *x, const mmc_matrix *y);
 
+/* Returns the first factor that is the same matrix as factor i, which may be i itself. */
+int32_t mmci_factor_first_same(const mmc_chain *chain, const mmc_matrix *factors, int32_t i);
+
 /* Returns matrix i of a batch. */
 mmc_matrix mmci_matrix_of_batch(const mmc_matrix *matrix, mmc_dtype dtype, int64_t i);
 

@@ -89,11 +89,6 @@ static mmc_status read_operand(const mmci_scaled_run *run, const mmc_matrix *fac
 
 /* ---- executing ------------------------------------------------------------------------------- */
 
-static mmci_form transposed(mmci_form form) {
-  form.trans = !form.trans;
-  return form;
-}
-
 /* Computes step s of a chain, the last one to its result. */
 static mmc_status compute(mmci_scaled_run *run, const mmc_matrix *factors, const mmc_matrix *out,
                           int32_t s, int64_t number, mmci_error *error) {
@@ -110,8 +105,8 @@ static mmc_status compute(mmci_scaled_run *run, const mmc_matrix *factors, const
                     .m = turned ? step->n : step->m,
                     .k = step->k,
                     .n = turned ? step->m : step->n,
-                    .a = turned ? transposed(b.form) : a.form,
-                    .b = turned ? transposed(a.form) : b.form,
+                    .a = turned ? mmci_form_transposed(b.form) : a.form,
+                    .b = turned ? mmci_form_transposed(a.form) : b.form,
                     .ldc = is_last ? mmci_matrix_ld(out) : step->n,
                     .batch = 1,
                     .turned = turned};

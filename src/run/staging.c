@@ -9,14 +9,6 @@ static size_t element_bytes(const mmci_actions *actions) {
   return mmc_dtype_size(actions->plan->chain->dtype);
 }
 
-/* Returns the first factor that is the same matrix as factor i. */
-static int32_t first_same(const mmc_chain *chain, const mmc_matrix *factors, int32_t i) {
-  if (chain->same != NULL) i = chain->same[i]; /* tables of addresses cannot be compared */
-  for (int32_t j = 0; j < i; j++)
-    if (mmci_matrix_same(&factors[j], &factors[i])) return j;
-  return i;
-}
-
 /* Returns how many matrices have to be staged for a factor or result. */
 static int64_t count_of(const mmci_actions *actions, const mmc_matrix *matrix) {
   return matrix->addresses == NULL && matrix->stride == 0 ? 1 : actions->batch;
@@ -50,7 +42,7 @@ static uint64_t arrange_room(mmci_staging *staging, const mmci_actions *actions,
     }
     if (!x->on_host) continue;
     staging->factors_on_host++;
-    x->same = first_same(actions->plan->chain, factors, i);
+    x->same = mmci_factor_first_same(actions->plan->chain, factors, i);
     x->offset_bytes = staging->factors[x->same].offset_bytes;
     x->shared = staging->factors[x->same].shared = x->same != i || staging->factors[x->same].shared;
     if (x->same == i) x->offset_bytes = take_room(&bytes, &factors[i], x->count, size);

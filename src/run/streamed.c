@@ -150,7 +150,7 @@ static int64_t element_bytes(const mmci_streamed *x) {
 
 /* Returns the address of element (row, column). */
 static char *address_of(const mmci_streamed *x, const side *s, int64_t row, int64_t column) {
-  int64_t at = s->form.trans ? column * s->form.ld + row : row * s->form.ld + column;
+  int64_t at = mmci_form_place(&s->form, row, column);
   return s->data + at * element_bytes(x);
 }
 

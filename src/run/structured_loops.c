@@ -193,11 +193,6 @@ void mmci_band_lines(mmc_dtype dtype, const mmci_line_matrix *m, const mmci_line
 /* ---- transposing ------------------------------------------------------------------------------
  */
 
-static void negate_imaginary(mmc_dtype dtype, void *element) {
-  if (dtype == MMC_C64) ((float *)element)[1] = -((float *)element)[1];
-  if (dtype == MMC_C128) ((double *)element)[1] = -((double *)element)[1];
-}
-
 void mmci_transpose_square(mmc_dtype dtype, void *z, int64_t n, int64_t ld) {
   enum { SQUARE = 32 };
   const size_t size = mmc_dtype_size(dtype);
@@ -209,8 +204,8 @@ void mmci_transpose_square(mmc_dtype dtype, void *z, int64_t n, int64_t ld) {
           char *x = data + (size_t)(r * ld + c) * size, *y = data + (size_t)(c * ld + r) * size;
           memcpy(one, x, size);
           memcpy(other, y, size);
-          negate_imaginary(dtype, one);
-          negate_imaginary(dtype, other);
+          mmci_element_conjugate(dtype, one);
+          mmci_element_conjugate(dtype, other);
           memcpy(x, other, size);
           memcpy(y, one, size);
         }

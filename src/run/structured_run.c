@@ -184,8 +184,6 @@ static mmc_status see_operand(const execution *e, const mmci_plan_step *step, bo
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-static bool is_zero(mmc_dtype dtype, const void *element);
-
 /* Forms the inverse of a diagonal matrix where it lies; returns the row that has none, or 0. */
 static int64_t invert_diagonal(mmc_dtype dtype, const target *z) {
   const size_t size = mmc_dtype_size(dtype);
@@ -194,7 +192,7 @@ static int64_t invert_diagonal(mmc_dtype dtype, const target *z) {
     const double one[2] = {1, 0};
     const float one_single[2] = {1, 0};
     char *at = (char *)z->data + (size_t)(i * (z->ld + 1)) * size;
-    if (is_zero(dtype, at)) return i + 1;
+    if (mmci_element_is_zero(dtype, at)) return i + 1;
     const bool single = dtype == MMC_F32 || dtype == MMC_C64;
     double inverse[2];
     mmci_scale_line_for(dtype, true)(inverse, single ? (const void *)one_single : one, at, 1, 0,
@@ -283,15 +281,6 @@ static mmc_status write_zeros(const execution *e, const target *c, mmci_error *e
   return mmci_place_zeros(&e->run->place, c->data, lines, length, c->ld, error);
 }
 
-static bool is_zero(mmc_dtype dtype, const void *element) {
-  const float *f = element;
-  const double *d = element;
-  if (dtype == MMC_F32) return f[0] == 0;
-  if (dtype == MMC_F64) return d[0] == 0;
-  if (dtype == MMC_C64) return f[0] == 0 && f[1] == 0;
-  return d[0] == 0 && d[1] == 0;
-}
-
 enum {
   PACKED_BYTES = 1 << 15, /* of a diagonal at a time */
   BLOCK_BYTES = 1 << 16,  /* of lines that are copied and then found in the cache */
@@ -314,7 +303,7 @@ static void scale(const execution *e, const view *d, const view *x, bool right, 
   *pivot = 0;
   if (d->data == NULL) return; /* it has no elements */
   for (int64_t i = 0; i < d->rows && divides; i++)
-    if (is_zero(dtype, mmci_address(d->data, i * step * size))) {
+    if (mmci_element_is_zero(dtype, mmci_address(d->data, i * step * size))) {
       *pivot = i + 1;
       return;
     }

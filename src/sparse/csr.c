@@ -122,20 +122,6 @@ mmc_status mmci_csr_read(mmc_dtype dtype, const mmc_csr *given, const char *name
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-static void conjugate_element(mmc_dtype dtype, void *element) {
-  if (dtype == MMC_C64) ((float *)element)[1] = -((float *)element)[1];
-  if (dtype == MMC_C128) ((double *)element)[1] = -((double *)element)[1];
-}
-
-static bool is_zero(mmc_dtype dtype, const void *element) {
-  const float *f = element;
-  const double *d = element;
-  if (dtype == MMC_F32) return f[0] == 0;
-  if (dtype == MMC_F64) return d[0] == 0;
-  if (dtype == MMC_C64) return f[0] == 0 && f[1] == 0;
-  return d[0] == 0 && d[1] == 0;
-}
-
 static void add_element(mmc_dtype dtype, void *to, const void *element) {
   const bool single = dtype == MMC_F32 || dtype == MMC_C64;
   for (int p = 0; p <= mmci_dtype_is_complex(dtype); p++) {
@@ -172,7 +158,7 @@ mmc_status mmci_csr_transpose(const mmci_csr *a, bool conjugate, mmci_csr *out, 
   if (size == 8) place_elements(a, 8, &t);
   if (size == 16) place_elements(a, 16, &t);
   for (int64_t e = 0; conjugate && e < count; e++)
-    conjugate_element(a->dtype, (char *)t.values + (size_t)e * size);
+    mmci_element_conjugate(a->dtype, (char *)t.values + (size_t)e * size);
   for (int64_t c = a->cols; c > 0; c--) t.indptr[c] = t.indptr[c - 1];
   t.indptr[0] = 0;
   *out = t;
@@ -186,7 +172,7 @@ mmc_status mmci_csr_from_dense(mmc_dtype dtype, int64_t rows, int64_t cols, cons
   int64_t count = 0;
   for (int64_t r = 0; r < rows; r++)
     for (int64_t c = 0; c < cols; c++)
-      count += !is_zero(dtype, bytes + (size_t)(r * ld + c) * size);
+      count += !mmci_element_is_zero(dtype, bytes + (size_t)(r * ld + c) * size);
   mmci_csr a = {0};
   mmc_status status = mmci_csr_create(dtype, rows, cols, count, &a, error);
   if (status != MMC_OK) return status;
@@ -194,7 +180,7 @@ mmc_status mmci_csr_from_dense(mmc_dtype dtype, int64_t rows, int64_t cols, cons
   for (int64_t r = 0; r < rows; r++) {
     for (int64_t c = 0; c < cols; c++) {
       const char *element = bytes + (size_t)(r * ld + c) * size;
-      if (is_zero(dtype, element)) continue;
+      if (mmci_element_is_zero(dtype, element)) continue;
       a.indices[at] = (int32_t)c;
       memcpy((char *)a.values + (size_t)at++ * size, element, size);
     }

@@ -19,3 +19,7 @@ mmci_estimate mmci_estimate_median(double *samples, int count, double risk) {
                          .low = samples[outside],
                          .high = samples[count - 1 - outside]};
 }
+
+double mmci_estimate_spread(const mmci_estimate *x) {
+  return fmax(x->high - x->value, x->value - x->low) / x->value;
+}

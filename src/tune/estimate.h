@@ -11,4 +11,7 @@
  * bounds are the least and the greatest. */
 mmci_estimate mmci_estimate_median(double *samples, int count, double risk);
 
+/* Returns the largest distance of an estimate's bounds, as a share of it. */
+double mmci_estimate_spread(const mmci_estimate *x);
+
 #endif

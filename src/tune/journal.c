@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/number.h"
+#include "tune/estimate.h"
 #include "tune/groups.h"
 #include "wisdom/wisdom_pricing.h"
 
@@ -189,11 +190,6 @@ static mmc_status decided(void *user, const mmci_gemm *gemm, const mmci_choice *
   return journal->chosen != NULL ? journal->chosen(journal->user, gemm, choice, error) : MMC_OK;
 }
 
-/* Returns the largest distance of an estimate's bounds, as a share of it. */
-static double spread_of(const mmci_estimate *x) {
-  return fmax(x->high - x->value, x->value - x->low) / x->value;
-}
-
 mmc_status mmci_journal_fastest(mmci_wisdom_journal *journal, const mmci_gemm *gemm, bool *found,
                                 mmci_recipe *recipe, mmci_error *error) {
   mmci_wisdom_key key;
@@ -236,16 +232,17 @@ mmc_status mmci_journal_saving(mmci_wisdom_journal *journal, const mmci_gemm *ge
   char recipe[MMCI_RECIPE_TEXT_SIZE];
   mmci_recipe_format(&saving->recipe, &journal->variants, recipe);
   const mmci_estimate *joules = &saving->joules, *plain = &saving->plain_joules;
-  mmci_wisdom_product product = {.key = key,
-                                 .recipe = recipe,
-                                 .seconds = saving->seconds,
-                                 .spread = fmax(spread_of(joules), spread_of(plain)),
-                                 .plain_seconds = saving->plain_s,
-                                 .joules = joules->value,
-                                 .plain_joules = plain->value,
-                                 .watts = joules->value / saving->seconds,
-                                 .source = mmci_provenance_name(MMCI_MEASURED),
-                                 .measured_at = date_now()};
+  mmci_wisdom_product product = {
+      .key = key,
+      .recipe = recipe,
+      .seconds = saving->seconds,
+      .spread = fmax(mmci_estimate_spread(joules), mmci_estimate_spread(plain)),
+      .plain_seconds = saving->plain_s,
+      .joules = joules->value,
+      .plain_joules = plain->value,
+      .watts = joules->value / saving->seconds,
+      .source = mmci_provenance_name(MMCI_MEASURED),
+      .measured_at = date_now()};
   mmc_status status = put_product(journal, &product, error);
   if (status != MMC_OK || !isfinite(saving->fastest_joules)) return status;
   key_of(gemm, MMCI_WISDOM_TIME, &time);
@@ -266,7 +263,7 @@ static mmc_status keep_time(void *user, const mmci_group *group, const mmci_esti
   const mmci_wisdom_journal *journal = user;
   char name[MMCI_GROUP_NAME_SIZE];
   mmci_group_name(group, name);
-  mmc_status status = put_fact(journal, name, seconds->value, spread_of(seconds), error);
+  mmc_status status = put_fact(journal, name, seconds->value, mmci_estimate_spread(seconds), error);
   if (status != MMC_OK || journal->timed == NULL) return status;
   return journal->timed(journal->user, name, seconds, error);
 }

@@ -456,10 +456,6 @@ static mmc_status compare_candidates(search *s) {
   return MMC_OK;
 }
 
-static double spread_of(const mmci_estimate *x) {
-  return fmax(x->high - x->value, x->value - x->low) / x->value;
-}
-
 static mmc_status confirm(search *s, mmci_choice *choice) {
   mmci_gemm alone = tight(&s->gemm);
   mmci_recipe plain = mmci_recipe_whole(0);
@@ -469,7 +465,7 @@ static mmc_status confirm(search *s, mmci_choice *choice) {
   *choice = (mmci_choice){.recipe = plain,
                           .plain_s = measured.seconds.value,
                           .seconds = measured.seconds.value,
-                          .spread = spread_of(&measured.seconds),
+                          .spread = mmci_estimate_spread(&measured.seconds),
                           .gain = {1, 1, 1}};
   for (int c = 0; c < s->count && c < CONFIRMATIONS; c++) {
     const mmci_recipe *recipe = &s->candidates[c].recipe;
@@ -481,7 +477,7 @@ static mmc_status confirm(search *s, mmci_choice *choice) {
     *choice = (mmci_choice){.recipe = *recipe,
                             .plain_s = compared->plain_s,
                             .seconds = compared->seconds.value,
-                            .spread = spread_of(&compared->seconds),
+                            .spread = mmci_estimate_spread(&compared->seconds),
                             .gain = less ? measured.gain : compared->gain};
     break;
   }

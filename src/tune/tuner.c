@@ -214,10 +214,6 @@ int64_t mmci_tuner_measurements(const mmci_tuner *tuner) {
 
 /* ---- questions ----------------------------------------------------------------------------- */
 
-static char op_letter(const mmci_form *form) {
-  return "NTCH"[2 * form->conj + form->trans];
-}
-
 void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const char *recipe,
                    char key[MMCI_TUNE_KEY_SIZE]) {
   static const char *const questions[MMCI_QUESTIONS] = {
@@ -229,8 +225,8 @@ void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const char *re
            "%s %s %s %c%c %" PRId64 "x%" PRId64 "x%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
            "%s%s %s",
            questions[question], mmc_dtype_name(gemm->dtype), precisions[gemm->precision],
-           op_letter(&gemm->a), op_letter(&gemm->b), gemm->m, gemm->k, gemm->n, gemm->a.ld,
-           gemm->b.ld, gemm->ldc, gemm->accumulate ? " add" : "", batch, recipe);
+           mmci_form_letter(&gemm->a), mmci_form_letter(&gemm->b), gemm->m, gemm->k, gemm->n,
+           gemm->a.ld, gemm->b.ld, gemm->ldc, gemm->accumulate ? " add" : "", batch, recipe);
 }
 
 /* ---- what is to come ----------------------------------------------------------------------- */

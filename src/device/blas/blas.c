@@ -289,7 +289,7 @@ bool mmci_blas_is_in_pieces(const mmci_gemm *gemm) {
 /* Returns where element (row, col) of an operand lies, which is stored transposed or not. */
 static const char *element(const void *data, const mmci_form *form, int64_t row, int64_t col,
                            size_t size) {
-  int64_t index = form->trans ? col * form->ld + row : row * form->ld + col;
+  int64_t index = mmci_form_place(form, row, col);
   return (const char *)data + index * (int64_t)size;
 }
 

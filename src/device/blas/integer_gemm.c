@@ -351,7 +351,7 @@ static void convert(const problem *x, int o, const void *data, int64_t row, int6
                     int64_t rows, int64_t cols, void *const *digits) {
   const mmci_form *form = o == 0 ? &x->gemm->a : &x->gemm->b;
   const int64_t size = (int64_t)mmc_dtype_size(x->as);
-  int64_t first = form->trans ? col * form->ld + row : row * form->ld + col;
+  int64_t first = mmci_form_place(form, row, col);
   conversion c = {.problem = x,
                   .of = lines_of((const char *)data + first * size, form, rows, cols),
                   .size = x->digits.single ? sizeof(float) : sizeof(double),

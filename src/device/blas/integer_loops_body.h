@@ -639,7 +639,7 @@ typedef uint64_t residues[RESIDUES];
 static void read_residues(const mmci_gemm *x, const mmci_form *form, const void *data, int64_t row,
                           int64_t col, int64_t rows, int64_t cols, residues *out) {
   const int64_t lines = form->trans ? cols : rows, length = form->trans ? rows : cols;
-  const int64_t first = form->trans ? col * form->ld + row : row * form->ld + col;
+  const int64_t first = mmci_form_place(form, row, col);
   int64_t line[RESIDUES];
   for (int64_t l = 0; l < lines; l++) {
     read_elements(x->dtype, data, first + l * form->ld, length, line);

@@ -17,20 +17,16 @@
 
 /* ---- the product --------------------------------------------------------------------------- */
 
-static int64_t place_of_element(const mmci_form *x, int64_t row, int64_t column) {
-  return x->trans ? column * x->ld + row : row * x->ld + column;
-}
-
 /* Elements are stored as type; load and store turn them into doubles and back. */
 #define REF_REAL(name, type, load, store)                                          \
   static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) { \
     const type *x = a, *y = b;                                                     \
-    const int64_t a_step = place_of_element(&gemm->a, 0, 1),                       \
-                  b_step = place_of_element(&gemm->b, 1, 0);                       \
+    const int64_t a_step = mmci_form_place(&gemm->a, 0, 1),                        \
+                  b_step = mmci_form_place(&gemm->b, 1, 0);                        \
     for (int64_t i = 0; i < gemm->m; i++)                                          \
       for (int64_t j = 0; j < gemm->n; j++) {                                      \
-        const int64_t row = place_of_element(&gemm->a, i, 0),                      \
-                      column = place_of_element(&gemm->b, 0, j);                   \
+        const int64_t row = mmci_form_place(&gemm->a, i, 0),                       \
+                      column = mmci_form_place(&gemm->b, 0, j);                    \
         type *z = (type *)c + i * gemm->ldc + j;                                   \
         double sum = gemm->accumulate ? load(*z) : 0;                              \
         for (int64_t l = 0; l < gemm->k; l++)                                      \
@@ -44,13 +40,13 @@ static int64_t place_of_element(const mmci_form *x, int64_t row, int64_t column)
 #define REF_COMPLEX(name, type)                                                           \
   static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) {        \
     const type *x = a, *y = b;                                                            \
-    const int64_t a_step = place_of_element(&gemm->a, 0, 1),                              \
-                  b_step = place_of_element(&gemm->b, 1, 0);                              \
+    const int64_t a_step = mmci_form_place(&gemm->a, 0, 1),                               \
+                  b_step = mmci_form_place(&gemm->b, 1, 0);                               \
     double sign_a = gemm->a.conj ? -1 : 1, sign_b = gemm->b.conj ? -1 : 1;                \
     for (int64_t i = 0; i < gemm->m; i++)                                                 \
       for (int64_t j = 0; j < gemm->n; j++) {                                             \
-        const int64_t row = place_of_element(&gemm->a, i, 0),                             \
-                      column = place_of_element(&gemm->b, 0, j);                          \
+        const int64_t row = mmci_form_place(&gemm->a, i, 0),                              \
+                      column = mmci_form_place(&gemm->b, 0, j);                           \
         type *z = (type *)c + 2 * (i * gemm->ldc + j);                                    \
         double re = gemm->accumulate ? z[0] : 0, im = gemm->accumulate ? z[1] : 0;        \
         for (int64_t l = 0; l < gemm->k; l++) {                                           \

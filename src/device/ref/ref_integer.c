@@ -83,10 +83,6 @@ static bool store_sum(mmc_dtype dtype, const mmci_rule *rule, integer_sum sum, v
   return !rule->checked || fits(dtype, sum);
 }
 
-static int64_t place_of_element(const mmci_form *x, int64_t row, int64_t column) {
-  return x->trans ? column * x->ld + row : row * x->ld + column;
-}
-
 /* Returns the sum of row i of A by column j of B, and of what is there already. */
 static integer_sum sum_of(const mmci_gemm *gemm, const void *a, const void *b, const void *c,
                           int64_t i, int64_t j) {
@@ -98,8 +94,8 @@ static integer_sum sum_of(const mmci_gemm *gemm, const void *a, const void *b, c
     sum.low = is_signed ? (mmci_i128)(int64_t)before : (mmci_i128)before;
   }
   for (int64_t l = 0; l < gemm->k; l++) {
-    uint64_t x = load(dtype, a, place_of_element(&gemm->a, i, l));
-    uint64_t y = load(dtype, b, place_of_element(&gemm->b, l, j));
+    uint64_t x = load(dtype, a, mmci_form_place(&gemm->a, i, l));
+    uint64_t y = load(dtype, b, mmci_form_place(&gemm->b, l, j));
     if (is_signed) {
       mmci_i128 product = (mmci_i128)(int64_t)x * (int64_t)y;
       sum.high += product >> 64;

@@ -6,10 +6,6 @@
 #include "base/half.h"
 #include "base/sizes.h"
 
-static int64_t place_of(const mmci_form *x, int64_t row, int64_t column) {
-  return x->trans ? column * x->ld + row : row * x->ld + column;
-}
-
 static float settled_f32(float x) {
   return x == x ? x + 0.0F : NAN;
 }
@@ -30,23 +26,24 @@ static bool ends_with_c(const mmci_gemm *gemm) {
   return gemm->accumulate && gemm->sums == MMCI_SUMS_PIECES;
 }
 
-#define ORDERED_REAL(name, type, sum_type, load, fuse, store)                                      \
-  static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) {                 \
-    const type *x = a, *y = b;                                                                     \
-    const int64_t terms = terms_of_chain(gemm);                                                    \
-    for (int64_t i = 0; i < gemm->m; i++)                                                          \
-      for (int64_t j = 0; j < gemm->n; j++) {                                                      \
-        type *z = (type *)c + i * gemm->ldc + j;                                                   \
-        sum_type all = 0;                                                                          \
-        for (int64_t begin = 0; begin < gemm->k || begin == 0; begin += terms) {                   \
-          sum_type sum = begins_with_c(gemm) ? load(*z) : 0;                                       \
-          for (int64_t p = begin; p < mmci_smaller(begin + terms, gemm->k); p++)                   \
-            sum = fuse(load(x[place_of(&gemm->a, i, p)]), load(y[place_of(&gemm->b, p, j)]), sum); \
-          all = begin == 0 ? sum : all + sum;                                                      \
-          if (terms == 0) break;                                                                   \
-        }                                                                                          \
-        *z = store(ends_with_c(gemm) ? load(*z) + all : all);                                      \
-      }                                                                                            \
+#define ORDERED_REAL(name, type, sum_type, load, fuse, store)                      \
+  static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) { \
+    const type *x = a, *y = b;                                                     \
+    const int64_t terms = terms_of_chain(gemm);                                    \
+    for (int64_t i = 0; i < gemm->m; i++)                                          \
+      for (int64_t j = 0; j < gemm->n; j++) {                                      \
+        type *z = (type *)c + i * gemm->ldc + j;                                   \
+        sum_type all = 0;                                                          \
+        for (int64_t begin = 0; begin < gemm->k || begin == 0; begin += terms) {   \
+          sum_type sum = begins_with_c(gemm) ? load(*z) : 0;                       \
+          for (int64_t p = begin; p < mmci_smaller(begin + terms, gemm->k); p++)   \
+            sum = fuse(load(x[mmci_form_place(&gemm->a, i, p)]),                   \
+                       load(y[mmci_form_place(&gemm->b, p, j)]), sum);             \
+          all = begin == 0 ? sum : all + sum;                                      \
+          if (terms == 0) break;                                                   \
+        }                                                                          \
+        *z = store(ends_with_c(gemm) ? load(*z) + all : all);                      \
+      }                                                                            \
   }
 
 #define ORDERED_COMPLEX(name, type, fuse, settled)                                         \
@@ -59,8 +56,8 @@ static bool ends_with_c(const mmci_gemm *gemm) {
         for (int64_t begin = 0; begin < gemm->k || begin == 0; begin += terms) {           \
           type re = begins_with_c(gemm) ? z[0] : 0, im = begins_with_c(gemm) ? z[1] : 0;   \
           for (int64_t p = begin; p < mmci_smaller(begin + terms, gemm->k); p++) {         \
-            const type *u = x + 2 * place_of(&gemm->a, i, p);                              \
-            const type *v = y + 2 * place_of(&gemm->b, p, j);                              \
+            const type *u = x + 2 * mmci_form_place(&gemm->a, i, p);                       \
+            const type *v = y + 2 * mmci_form_place(&gemm->b, p, j);                       \
             const type ui = gemm->a.conj ? -u[1] : u[1], vi = gemm->b.conj ? -v[1] : v[1]; \
             re = fuse(-ui, vi, fuse(u[0], v[0], re));                                      \
             im = gemm->turned ? fuse(u[0], vi, fuse(ui, v[0], im))                         \

@@ -2,10 +2,6 @@
 
 #include <math.h>
 
-static int64_t place_of_element(const mmci_form *x, int64_t row, int64_t column) {
-  return x->trans ? column * x->ld + row : row * x->ld + column;
-}
-
 /* ---- the greatest and the least of sums ------------------------------------------------------ */
 
 /* Defines the product of two elements and the greater of two, of numbers with NaN and infinities;
@@ -43,19 +39,19 @@ static int64_t better_i64(int64_t x, int64_t y, bool least) {
   return (least ? y < x : y > x) ? y : x;
 }
 
-#define GREATEST(suffix, type)                                                                 \
-  static void greatest_##suffix(const mmci_gemm *gemm, const type *a, const type *b, type *c,  \
-                                bool least) {                                                  \
-    for (int64_t i = 0; i < gemm->m; i++) /* zeros are positive */                             \
-      for (int64_t j = 0; j < gemm->n; j++) {                                                  \
-        type *z = c + i * gemm->ldc + j, best = gemm->accumulate ? *z : zero_##suffix(least);  \
-        for (int64_t l = 0; l < gemm->k; l++)                                                  \
-          best = better_##suffix(best,                                                         \
-                                 product_##suffix(a[place_of_element(&gemm->a, i, l)],         \
-                                                  b[place_of_element(&gemm->b, l, j)], least), \
-                                 least);                                                       \
-        *z = best + (type)0;                                                                   \
-      }                                                                                        \
+#define GREATEST(suffix, type)                                                                \
+  static void greatest_##suffix(const mmci_gemm *gemm, const type *a, const type *b, type *c, \
+                                bool least) {                                                 \
+    for (int64_t i = 0; i < gemm->m; i++) /* zeros are positive */                            \
+      for (int64_t j = 0; j < gemm->n; j++) {                                                 \
+        type *z = c + i * gemm->ldc + j, best = gemm->accumulate ? *z : zero_##suffix(least); \
+        for (int64_t l = 0; l < gemm->k; l++)                                                 \
+          best = better_##suffix(best,                                                        \
+                                 product_##suffix(a[mmci_form_place(&gemm->a, i, l)],         \
+                                                  b[mmci_form_place(&gemm->b, l, j)], least), \
+                                 least);                                                      \
+        *z = best + (type)0;                                                                  \
+      }                                                                                       \
   }
 
 GREATEST(f32, float)
@@ -75,14 +71,14 @@ GREATEST(i64, int64_t)
         double most = before, sum = 0;                                                             \
         for (int64_t l = 0; l < gemm->k; l++)                                                      \
           most = better_f64(most,                                                                  \
-                            product_f64((double)a[place_of_element(&gemm->a, i, l)],               \
-                                        (double)b[place_of_element(&gemm->b, l, j)], false),       \
+                            product_f64((double)a[mmci_form_place(&gemm->a, i, l)],                \
+                                        (double)b[mmci_form_place(&gemm->b, l, j)], false),        \
                             false);                                                                \
         *z = (type)most;                                                                           \
         if (!isfinite(most)) continue;                                                             \
         for (int64_t l = 0; l < gemm->k; l++)                                                      \
-          sum += exp(product_f64((double)a[place_of_element(&gemm->a, i, l)],                      \
-                                 (double)b[place_of_element(&gemm->b, l, j)], false) -             \
+          sum += exp(product_f64((double)a[mmci_form_place(&gemm->a, i, l)],                       \
+                                 (double)b[mmci_form_place(&gemm->b, l, j)], false) -              \
                      most);                                                                        \
         *z = (type)(most + log(sum + exp(before - most)));                                         \
       }                                                                                            \

@@ -7,11 +7,6 @@ bool mmci_whole_supports(const mmci_gemm *gemm) {
          gemm->k <= MMCI_WHOLE_K / (is_complex ? 2 : 1);
 }
 
-static mmci_form transposed(mmci_form form) {
-  form.trans = !form.trans;
-  return form;
-}
-
 void mmci_whole_open(mmci_whole *x, const mmci_gemm *gemm) {
   x->parts = mmci_dtype_is_complex(gemm->dtype) ? 2 : 1;
   x->gemm = *gemm;
@@ -19,8 +14,8 @@ void mmci_whole_open(mmci_whole *x, const mmci_gemm *gemm) {
   if (x->turned) {
     x->gemm.m = gemm->n;
     x->gemm.n = gemm->m;
-    x->gemm.a = transposed(gemm->b);
-    x->gemm.b = transposed(gemm->a);
+    x->gemm.a = mmci_form_transposed(gemm->b);
+    x->gemm.b = mmci_form_transposed(gemm->a);
   }
   x->m = x->gemm.m;
   x->k = gemm->k * x->parts;

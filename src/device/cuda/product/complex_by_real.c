@@ -33,11 +33,6 @@ static bool turns_back(const mmci_gemm *gemm) {
   return mmci_gemm_is_whole(gemm) && gemm->turned;
 }
 
-static mmci_form transposed(mmci_form form) {
-  form.trans = !form.trans;
-  return form;
-}
-
 /* Returns the product that is computed. */
 static mmci_gemm upright_of(const mmci_gemm *gemm) {
   mmci_gemm to = *gemm;
@@ -45,8 +40,8 @@ static mmci_gemm upright_of(const mmci_gemm *gemm) {
   if (!turns_back(gemm)) return to;
   to.m = gemm->n;
   to.n = gemm->m;
-  to.a = transposed(gemm->b);
-  to.b = transposed(gemm->a);
+  to.a = mmci_form_transposed(gemm->b);
+  to.b = mmci_form_transposed(gemm->a);
   to.ldc = to.n;
   to.turned = false;
   return to;
