@@ -18,17 +18,13 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "device/device.h"
-#include "faithful_data.h"
-#include "inside.h"
+#include "faithful_bench.h"
 #include "meter/measure.h"
 
 enum { SAMPLE = 64, TABLE = 1 << 20, CHUNK = 64, KINDS = 2 };
 
 static mmci_precision precisions[KINDS] = {MMCI_NATIVE, MMCI_FAITHFUL};
 
-static mmci_opened on;
-static mmci_queue *queue;
 static mmci_meter *meter;
 static float *table; /* random numbers are picked from it */
 static uint64_t random_state = 20261121;
@@ -70,13 +66,6 @@ static void *device_take(size_t bytes) {
   void *memory = NULL;
   check(on.ops->alloc(on.device, bytes, &memory, &error), &error);
   return memory;
-}
-
-static void copy_bytes(void *to, const void *from, size_t bytes, bool up) {
-  mmci_error error = {0};
-  const mmci_transfer all = {to, from, (int64_t)bytes, (int64_t)bytes, 1, (int64_t)bytes};
-  check((up ? on.ops->async->upload : on.ops->async->download)(queue, &all, &error), &error);
-  check(on.ops->sync(queue, &error), &error);
 }
 
 static mmci_kernel *prepare(const mmci_gemm *gemm) {
@@ -207,11 +196,6 @@ static int enqueue_one(void *user) {
          MMC_OK;
 }
 
-static int wait_for_all(void *user) {
-  (void)user;
-  return on.ops->sync(queue, NULL) != MMC_OK;
-}
-
 static mmc_energy measure_energy(const product *p, int kind, double seconds) {
   mmci_error error = {0};
   work what = {p, kind};
@@ -224,14 +208,6 @@ static mmc_energy measure_energy(const product *p, int kind, double seconds) {
   options.user = &what;
   check(mmci_measure(&mmci_meter_nvml, meter, &options, NULL, &energy, &error), &error);
   return energy;
-}
-
-/* A number, or null. */
-static void print_number(const char *name, double value) {
-  if (isfinite(value))
-    printf(", \"%s\": %.6g", name, value);
-  else
-    printf(", \"%s\": null", name);
 }
 
 /* Of native and faithful products. */
@@ -317,11 +293,6 @@ static const char *op_name(mmc_op op) {
   return op == MMC_OP_N ? "N" : "T";
 }
 
-/* Returns the quotient of two errors; 0 when ours is 0. */
-static double ratio_of(double ours, double theirs) {
-  return ours == 0 ? 0 : ours / theirs;
-}
-
 static double greater(double x, double y) {
   return x <= y ? y : x; /* NaN stays */
 }
@@ -383,14 +354,6 @@ static int print_table(const shape *shapes, int count, uint64_t seed, faithful_d
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static bool read_size(const char *text, int64_t size[3]) {
-  char after;
-  int fields =
-      sscanf(text, "%" SCNd64 "x%" SCNd64 "x%" SCNd64 "%c", &size[0], &size[1], &size[2], &after);
-  if (fields == 1) size[1] = size[2] = size[0];
-  return (fields == 1 || fields == 3) && size[0] > 0 && size[1] > 0 && size[2] > 0;
-}
-
 static void open_all(const char *device, bool metered, mmci_registry **registry) {
   mmci_error error = {0};
   mmci_identity who = {.bus_id = ""};
@@ -412,15 +375,6 @@ typedef struct request {
   const char *const *sizes; /* NULL when they are not said */
   int count;
 } request;
-
-static bool read_data(const char *text, faithful_data *out) {
-  for (int t = 0; t < FAITHFUL_DATA; t++)
-    if (strcmp(text, faithful_data_name((faithful_data)t)) == 0) {
-      *out = (faithful_data)t;
-      return true;
-    }
-  return false;
-}
 
 static bool read_request(int argc, char **argv, request *out) {
   int64_t size[3];

@@ -18,25 +18,14 @@
 
 #include "base/dtype.h"
 #include "base/random.h"
-#include "device/device.h"
-#include "faithful_data.h"
-#include "inside.h"
+#include "faithful_bench.h"
 #include "meter/measure.h"
 
 enum { SAMPLE = 16, TABLE = 1 << 18, CHUNK = 64, KINDS = 2 };
 
-static mmci_opened on;
-static mmci_queue *queue;
 static mmci_meter *meter;
 static uint64_t random_state = 20261123;
 static mmci_precision faithful_as = MMCI_FAITHFUL;
-
-static void copy_bytes(void *to, const void *from, size_t bytes, bool up) {
-  mmci_error error = {0};
-  const mmci_transfer all = {to, from, (int64_t)bytes, (int64_t)bytes, 1, (int64_t)bytes};
-  check((up ? on.ops->async->upload : on.ops->async->download)(queue, &all, &error), &error);
-  check(on.ops->sync(queue, &error), &error);
-}
 
 /* ---- one product ----------------------------------------------------------------------------- */
 
@@ -129,11 +118,6 @@ static int enqueue_one(void *user) {
   return on.ops->enqueue(queue, w->kernel, p->device_a, p->device_b, p->device_c, NULL) != MMC_OK;
 }
 
-static int wait_for_all(void *user) {
-  (void)user;
-  return on.ops->sync(queue, NULL) != MMC_OK;
-}
-
 static mmc_energy measure_energy(const product *p, bool faithful, double seconds) {
   mmci_error error = {0};
   const mmci_gemm gemm = gemm_of(p, faithful);
@@ -149,14 +133,6 @@ static mmc_energy measure_energy(const product *p, bool faithful, double seconds
   check(mmci_measure(&mmci_meter_nvml, meter, &options, NULL, &energy, &error), &error);
   on.ops->release(what.kernel);
   return energy;
-}
-
-/* A number, or null. */
-static void print_number(const char *name, double value) {
-  if (isfinite(value))
-    printf(", \"%s\": %.6g", name, value);
-  else
-    printf(", \"%s\": null", name);
 }
 
 static void print_product(const char *bench, const product *p, const char *data) {
@@ -237,11 +213,6 @@ static errors errors_of(const product *p, bool faithful, const long double *exac
   return e;
 }
 
-/* Returns the quotient of two errors; 0 when ours is 0. */
-static double ratio_of(double ours, double theirs) {
-  return ours == 0 ? 0 : ours / theirs;
-}
-
 /* Returns how many kinds have a ratio above 1. */
 static int compare(const int64_t size[3], faithful_data only) {
   product p = product_create(MMC_F64, size);
@@ -282,23 +253,6 @@ typedef struct request {
   mmc_dtype dtype;
   bool errors;
 } request;
-
-static bool read_size(const char *text, int64_t size[3]) {
-  char after;
-  int fields =
-      sscanf(text, "%" SCNd64 "x%" SCNd64 "x%" SCNd64 "%c", &size[0], &size[1], &size[2], &after);
-  if (fields == 1) size[1] = size[2] = size[0];
-  return (fields == 1 || fields == 3) && size[0] > 0 && size[1] > 0 && size[2] > 0;
-}
-
-static bool read_data(const char *text, faithful_data *out) {
-  for (int t = 0; t < FAITHFUL_DATA; t++)
-    if (strcmp(text, faithful_data_name((faithful_data)t)) == 0) {
-      *out = (faithful_data)t;
-      return true;
-    }
-  return false;
-}
 
 static bool read_dtype(const char *text, mmc_dtype *out) {
   for (int t = 0; t <= MMC_BOOL; t++)
