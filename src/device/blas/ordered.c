@@ -11,6 +11,7 @@
 #include "base/interrupt.h"
 #include "device/blas/ordered_dots.h"
 #include "device/blas/ordered_tiles.h"
+#include "device/blas/vector_loops.h"
 #include "device/blas/workers.h"
 
 enum { LINE_BYTES = 64 };
@@ -416,6 +417,30 @@ static bool is_row(const work *x) {
   return x->m == 1 && mmc_dtype_size(x->dtype) > 2 && !mmci_dtype_is_integer(x->dtype);
 }
 
+/* Continue the chains of a row one by one, where there are no loops for it. */
+#define PLAIN_ROW(name, type, fuse)                                                      \
+  static void name(const mmci_ordered_row *row, int parts) {                             \
+    for (int64_t j = 0; j < row->n; j++) {                                               \
+      type *c = (type *)row->c + j * row->c_step * parts;                                \
+      for (int64_t p = 0; p < row->k; p++) {                                             \
+        const type *x = (const type *)row->x + p * row->x_step * parts,                  \
+                   *b = (const type *)row->b + (p * row->down + j * row->along) * parts; \
+        c[0] = fuse(x[0], b[0], c[0]);                                                   \
+        if (parts == 1) continue;                                                        \
+        const type xi = (type)row->x_sign * x[1], bi = (type)row->b_sign * b[1];         \
+        c[0] = fuse(-xi, bi, c[0]);                                                      \
+        c[1] = row->turned ? fuse(x[0], bi, fuse(xi, b[0], c[1]))                        \
+                           : fuse(xi, b[0], fuse(x[0], bi, c[1]));                       \
+      }                                                                                  \
+    }                                                                                    \
+  }
+
+PLAIN_ROW(plain_row_f32, float, fmaf)
+PLAIN_ROW(plain_row_f64, double, fma)
+
+/* Rows of fewer elements are not added line by line. */
+enum { LEAST_LINE = 8 };
+
 /* Goes on with the chains of columns of a product for which is_row(), from term `begin` on to
  * `end`; they lie in c, c_step elements apart. */
 static void add_row_terms(const work *x, int64_t first, int64_t n, int64_t begin, int64_t end,
@@ -434,20 +459,10 @@ static void add_row_terms(const work *x, int64_t first, int64_t n, int64_t begin
                                 .x_sign = x->a_conj ? -1 : 1,
                                 .b_sign = x->b_conj ? -1 : 1,
                                 .turned = x->turned};
-  switch (x->dtype) {
-    case MMC_F32:
-      tiles->row_f32(&row);
-      break;
-    case MMC_F64:
-      tiles->row_f64(&row);
-      break;
-    case MMC_C64:
-      tiles->row_c64(&row);
-      break;
-    default:
-      tiles->row_c128(&row);
-      break;
-  }
+  if (x->parts == 1 && row.along == 1 && c_step == 1 && n >= LEAST_LINE)
+    (x->real == sizeof(double) ? tiles->row_f64 : tiles->row_f32)(&row);
+  else if (!mmci_ordered_row_by_loops(x->dtype, &row))
+    (x->real == sizeof(double) ? plain_row_f64 : plain_row_f32)(&row, x->parts);
 }
 
 /* Computes columns first to first + n of a product for which is_row(). */

@@ -13,14 +13,22 @@
 #pragma GCC target("avx2,fma")
 #endif
 
+#define INLINE static inline __attribute__((always_inline))
+
 /* Returns the two numbers of a pair, again and again. */
-static inline __attribute__((always_inline)) __m256 pairs_f32(const float *from) {
+INLINE __m256 pairs_f32(const float *from) {
   double pair;
   memcpy(&pair, from, sizeof pair);
   return _mm256_castpd_ps(_mm256_set1_pd(pair));
 }
-static inline __attribute__((always_inline)) __m256d pairs_f64(const double *from) {
+INLINE __m256d pairs_f64(const double *from) {
   return _mm256_broadcast_pd((const __m128d *)(const void *)from);
+}
+
+/* Turns 2 x 2 times 16 bytes. */
+INLINE void turn_quads(const __m256 from[2], __m256 to[2]) {
+  to[0] = _mm256_permute2f128_ps(from[0], from[1], 0x20);
+  to[1] = _mm256_permute2f128_ps(from[0], from[1], 0x31);
 }
 
 #define VECTOR_F32 __m256
@@ -61,6 +69,14 @@ static inline __attribute__((always_inline)) __m256d pairs_f64(const double *fro
 #define SETTLE_F64(x)                                                                  \
   _mm256_blendv_pd(_mm256_add_pd(x, _mm256_setzero_pd()), _mm256_set1_pd((double)NAN), \
                    _mm256_cmp_pd(x, x, _CMP_UNORD_Q))
+#define LOW_WORDS _mm256_unpacklo_ps
+#define HIGH_WORDS _mm256_unpackhi_ps
+#define LOW_PAIRS(x, y) \
+  _mm256_castpd_ps(_mm256_unpacklo_pd(_mm256_castps_pd(x), _mm256_castps_pd(y)))
+#define HIGH_PAIRS(x, y) \
+  _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(x), _mm256_castps_pd(y)))
+#define F32_FROM_F64 _mm256_castpd_ps
+#define F64_FROM_F32 _mm256_castps_pd
 #define ROWS 6 /* that are computed at once, by up to two vectors */
 #define SET mmci_ordered_lines_avx2
 #include "device/blas/ordered_lines_set.h"

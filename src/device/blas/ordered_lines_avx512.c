@@ -13,14 +13,28 @@
 #pragma GCC target("avx2,fma,avx512f")
 #endif
 
+#define INLINE static inline __attribute__((always_inline))
+
 /* Returns the two numbers of a pair, again and again. */
-static inline __attribute__((always_inline)) __m512 pairs_f32(const float *from) {
+INLINE __m512 pairs_f32(const float *from) {
   double pair;
   memcpy(&pair, from, sizeof pair);
   return _mm512_castpd_ps(_mm512_set1_pd(pair));
 }
-static inline __attribute__((always_inline)) __m512d pairs_f64(const double *from) {
+INLINE __m512d pairs_f64(const double *from) {
   return _mm512_castps_pd(_mm512_broadcast_f32x4(_mm_castpd_ps(_mm_loadu_pd(from))));
+}
+
+/* Turns 4 x 4 times 16 bytes. */
+INLINE void turn_quads(const __m512 from[4], __m512 to[4]) {
+  const __m512 x = _mm512_shuffle_f32x4(from[0], from[1], 0x44),
+               x_2 = _mm512_shuffle_f32x4(from[0], from[1], 0xee),
+               y = _mm512_shuffle_f32x4(from[2], from[3], 0x44),
+               y_2 = _mm512_shuffle_f32x4(from[2], from[3], 0xee);
+  to[0] = _mm512_shuffle_f32x4(x, y, 0x88);
+  to[1] = _mm512_shuffle_f32x4(x, y, 0xdd);
+  to[2] = _mm512_shuffle_f32x4(x_2, y_2, 0x88);
+  to[3] = _mm512_shuffle_f32x4(x_2, y_2, 0xdd);
 }
 
 #define VECTOR_F32 __m512
@@ -59,6 +73,14 @@ static inline __attribute__((always_inline)) __m512d pairs_f64(const double *fro
 #define SETTLE_F64(x)                                       \
   _mm512_mask_mov_pd(_mm512_add_pd(x, _mm512_setzero_pd()), \
                      _mm512_cmp_pd_mask(x, x, _CMP_UNORD_Q), _mm512_set1_pd((double)NAN))
+#define LOW_WORDS _mm512_unpacklo_ps
+#define HIGH_WORDS _mm512_unpackhi_ps
+#define LOW_PAIRS(x, y) \
+  _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(x), _mm512_castps_pd(y)))
+#define HIGH_PAIRS(x, y) \
+  _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(x), _mm512_castps_pd(y)))
+#define F32_FROM_F64 _mm512_castpd_ps
+#define F64_FROM_F32 _mm512_castps_pd
 #define ROWS 8 /* that are computed at once, by up to two vectors */
 #define SET mmci_ordered_lines_avx512
 #include "device/blas/ordered_lines_set.h"

@@ -84,8 +84,8 @@ typedef struct mmci_ordered_lanes {
 
 typedef struct mmci_ordered_tiles {
   mmci_ordered_tile f32, f64, c64, c128, u32, u64;
-  void (*row_f32)(const mmci_ordered_row *row), (*row_f64)(const mmci_ordered_row *row),
-      (*row_c64)(const mmci_ordered_row *row), (*row_c128)(const mmci_ordered_row *row);
+  /* For long rows of real elements that lie side by side, as those of the matrix do. */
+  void (*row_f32)(const mmci_ordered_row *row), (*row_f64)(const mmci_ordered_row *row);
   mmci_ordered_lanes lanes_f32, lanes_f64;
   /* Let zeros be +0 and NaN the positive quiet one without a payload. */
   void (*settle_f32)(float *line, int64_t n);

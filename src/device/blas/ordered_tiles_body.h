@@ -95,76 +95,28 @@ WORD_TILES(u64, uint64_t, vector_u64)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* A row times a matrix reads the matrix once, so nothing is packed. Where its rows lie side by
- * side, LINES of them are added to all of c in turn; else so many of c's chains go on at once. */
+/* So many rows of the matrix are added to all of c in turn. */
 enum { LINES = 8 };
 
-#define ROW(suffix, type, fuse)                                                                \
-  static void add_lines_##suffix(int lines, const mmci_ordered_row *row, int64_t p, type *c) { \
-    const type *b = (const type *)row->b + p * row->down, *x = row->x;                         \
-    type left[LINES];                                                                          \
-    for (int l = 0; l < lines; l++) left[l] = x[(p + l) * row->x_step];                        \
-    for (int64_t j = 0; j < row->n; j++) {                                                     \
-      type sum = c[j];                                                                         \
-      for (int l = 0; l < lines; l++) sum = fuse(left[l], b[l * row->down + j], sum);          \
-      c[j] = sum;                                                                              \
-    }                                                                                          \
-  }                                                                                            \
-  static void add_dots_##suffix(int dots, const mmci_ordered_row *row, int64_t j) {            \
-    const type *b = (const type *)row->b + j * row->along, *x = row->x;                        \
-    type *c = (type *)row->c + j * row->c_step, sum[LINES];                                    \
-    for (int d = 0; d < dots; d++) sum[d] = c[d * row->c_step];                                \
-    for (int64_t p = 0; p < row->k; p++) {                                                     \
-      const type left = x[p * row->x_step];                                                    \
-      for (int d = 0; d < dots; d++)                                                           \
-        sum[d] = fuse(left, b[p * row->down + d * row->along], sum[d]);                        \
-    }                                                                                          \
-    for (int d = 0; d < dots; d++) c[d * row->c_step] = sum[d];                                \
-  }                                                                                            \
-  static void row_##suffix(const mmci_ordered_row *row) {                                      \
-    int64_t p = 0, j = 0;                                                                      \
-    if (row->along == 1 && row->c_step == 1 && row->n >= LINES) {                              \
-      for (; p + LINES <= row->k; p += LINES) add_lines_##suffix(LINES, row, p, row->c);       \
-      for (; p < row->k; p++) add_lines_##suffix(1, row, p, row->c);                           \
-      return;                                                                                  \
-    }                                                                                          \
-    for (; j + LINES <= row->n; j += LINES) add_dots_##suffix(LINES, row, j);                  \
-    for (; j < row->n; j++) add_dots_##suffix(1, row, j);                                      \
-  }
-
-#define COMPLEX_ROW(suffix, type, fuse)                                                          \
-  static void complex_dots_##suffix(int dots, const mmci_ordered_row *row, int64_t j) {          \
-    const type *b = (const type *)row->b + 2 * j * row->along, *x = row->x;                      \
-    type *c = (type *)row->c + 2 * j * row->c_step, re[LINES], im[LINES];                        \
-    const type x_sign = (type)row->x_sign, b_sign = (type)row->b_sign;                           \
-    for (int d = 0; d < dots; d++) {                                                             \
-      re[d] = c[2 * d * row->c_step];                                                            \
-      im[d] = c[2 * d * row->c_step + 1];                                                        \
-    }                                                                                            \
-    for (int64_t p = 0; p < row->k; p++) {                                                       \
-      const type *z = x + 2 * p * row->x_step, xr = z[0], xi = x_sign * z[1];                    \
-      for (int d = 0; d < dots; d++) {                                                           \
-        const type *y = b + 2 * (p * row->down + d * row->along), yr = y[0], yi = b_sign * y[1]; \
-        re[d] = fuse(-xi, yi, fuse(xr, yr, re[d]));                                              \
-        im[d] =                                                                                  \
-            row->turned ? fuse(xr, yi, fuse(xi, yr, im[d])) : fuse(xi, yr, fuse(xr, yi, im[d])); \
-      }                                                                                          \
-    }                                                                                            \
-    for (int d = 0; d < dots; d++) {                                                             \
-      c[2 * d * row->c_step] = re[d];                                                            \
-      c[2 * d * row->c_step + 1] = im[d];                                                        \
-    }                                                                                            \
-  }                                                                                              \
-  static void complex_row_##suffix(const mmci_ordered_row *row) {                                \
-    int64_t j = 0;                                                                               \
-    for (; j + LINES / 2 <= row->n; j += LINES / 2) complex_dots_##suffix(LINES / 2, row, j);    \
-    for (; j < row->n; j++) complex_dots_##suffix(1, row, j);                                    \
+#define ROW(suffix, type, fuse)                                                       \
+  static void add_lines_##suffix(int lines, const mmci_ordered_row *row, int64_t p) { \
+    const type *b = (const type *)row->b + p * row->down, *x = row->x;                \
+    type *c = row->c, left[LINES];                                                    \
+    for (int l = 0; l < lines; l++) left[l] = x[(p + l) * row->x_step];               \
+    for (int64_t j = 0; j < row->n; j++) {                                            \
+      type sum = c[j];                                                                \
+      for (int l = 0; l < lines; l++) sum = fuse(left[l], b[l * row->down + j], sum); \
+      c[j] = sum;                                                                     \
+    }                                                                                 \
+  }                                                                                   \
+  static void row_##suffix(const mmci_ordered_row *row) {                             \
+    int64_t p = 0;                                                                    \
+    for (; p + LINES <= row->k; p += LINES) add_lines_##suffix(LINES, row, p);        \
+    for (; p < row->k; p++) add_lines_##suffix(1, row, p);                            \
   }
 
 ROW(f32, float, __builtin_fmaf)
 ROW(f64, double, __builtin_fma)
-COMPLEX_ROW(f32, float, __builtin_fmaf)
-COMPLEX_ROW(f64, double, __builtin_fma)
 
 /* ---- pieces side by side --------------------------------------------------------------------- */
 
@@ -330,8 +282,6 @@ const mmci_ordered_tiles TILES = {
             {words_u64_1, words_u64_2, words_u64_3}},
     .row_f32 = row_f32,
     .row_f64 = row_f64,
-    .row_c64 = complex_row_f32,
-    .row_c128 = complex_row_f64,
     .lanes_f32 = ALL_LANES(f32, float, vector_f32),
     .lanes_f64 = ALL_LANES(f64, double, vector_f64),
     .settle_f32 = settle_f32,

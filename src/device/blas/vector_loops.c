@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/dtype.h"
+#include "device/blas/ordered_tiles.h"
 
 /* The bounds were measured beside OpenBLAS 0.3.21, which is faster for longer vectors or takes
  * several threads, and beside LIBXSMM for complex matrices, which it needs packed. */
@@ -19,8 +20,9 @@ enum {
   MOST_ORDERED_COMPLEX = 1 << 22    /* by a vector; ordered.c packs the matrix, to read it once */
 };
 
-/* Which loops compute a product: of lines, or of sums; and whether of the transposed one. */
-typedef enum way { NONE, LINES, SUMS, LINES_SWAPPED, SUMS_SWAPPED } way;
+/* Which loops compute a product: of lines, of lines across the columns of B, or of sums; and
+ * whether of the transposed one. */
+typedef enum way { NONE, LINES, ACROSS, SUMS, LINES_SWAPPED, ACROSS_SWAPPED, SUMS_SWAPPED } way;
 
 /* Returns the steps from one row of an operand to the next, and from one column to the next. */
 static int64_t down(const mmci_form *x) {
@@ -57,12 +59,29 @@ static bool is_ordered(const mmci_gemm *x) {
   return mmci_precision_is_reproducible(x->precision);
 }
 
-/* Loops in order have lines alone; a column is one of lines of one element. */
+/* Says whether C has so few columns that lines had better run down them, across the rows of A,
+ * which are turned for it where they lie along memory. Costs are 16ths of a cycle an element of A.
+ */
+static bool is_narrow(const mmci_gemm *x) {
+  enum { LINE_BYTES = 64 };
+  static const struct {
+    int most, turn, column, line;
+  } costs[] = {[MMC_F32] = {8, 32, 8, 128},
+               [MMC_F64] = {3, 48, 16, 128},
+               [MMC_C64] = {3, 80, 32, 256},
+               [MMC_C128] = {2, 128, 64, 256}};
+  const int64_t size = (int64_t)mmc_dtype_size(x->dtype), lanes = LINE_BYTES / size,
+                turned = (x->m + lanes - 1) / lanes * lanes;
+  if (x->n > costs[x->dtype].most || (x->n > 1 && x->m <= x->n)) return false;
+  if (down(&x->a) == 1) return true;
+  return x->k * size >= LINE_BYTES &&
+         turned * (costs[x->dtype].turn + costs[x->dtype].column * x->n) <=
+             x->m * costs[x->dtype].line;
+}
+
 static way choose_ordered_way(const mmci_gemm *x) {
-  const bool lines_of_b = x->n == 1 || along(&x->b) == 1;
-  const bool lines_of_a = (x->m == 1 || down(&x->a) == 1) && (x->m == 1 || x->ldc == 1);
-  if ((x->n == 1 && x->m > 1 && lines_of_a) || (x->m == 1 && !lines_of_b)) return LINES_SWAPPED;
-  return lines_of_b ? LINES : NONE;
+  if (is_narrow(x)) return down(&x->a) == 1 ? LINES_SWAPPED : ACROSS_SWAPPED;
+  return x->n == 1 || along(&x->b) == 1 ? LINES : ACROSS;
 }
 
 static bool has_fma(void) {
@@ -126,13 +145,12 @@ static double most_ordered(const mmci_gemm *x) {
 bool mmci_vectors_pay(const mmci_gemm *x) {
   if (!has_loops(x)) return false;
   if (!is_ordered(x)) return is_short(x);
-  return mmci_gemm_is_in_order(x) && has_fma() && mmci_gemm_mkn(x) <= most_ordered(x) &&
-         choose_ordered_way(x) != NONE;
+  return mmci_gemm_is_in_order(x) && has_fma() && mmci_gemm_mkn(x) <= most_ordered(x);
 }
 
 bool mmci_lines_pay(const mmci_gemm *x) {
   return has_loops(x) && x->m > 1 && x->n > 1 && has_avx512() &&
-         mmci_gemm_mkn(x) <= MOST_ORDERED_WIDE && choose_ordered_way(x) == LINES;
+         mmci_gemm_mkn(x) <= MOST_ORDERED_WIDE && choose_ordered_way(x) != ACROSS;
 }
 
 static const mmci_vectors_set *loops_here(void) {
@@ -142,14 +160,32 @@ static const mmci_vectors_set *loops_here(void) {
   return &mmci_vectors_portable;
 }
 
-/* Returns the loops for products of this shape, in order, by sums or by lines. */
-static mmci_vectors_fn loops_of(const mmci_gemm *x, bool in_order, bool by_sums) {
+/* Returns the number of a dtype among the loops of a set. */
+static int type_of(mmc_dtype dtype) {
+  const bool is_double = dtype == MMC_F64 || dtype == MMC_C128;
+  return 2 * mmci_dtype_is_complex(dtype) + is_double;
+}
+
+/* Returns the loops in order, along the rows of B or across its columns; NULL where there are none.
+ */
+static mmci_vectors_fn ordered_loops(mmc_dtype dtype, bool across) {
+#if defined(__x86_64__)
+  const mmci_ordered_set *set = has_avx512() ? &mmci_ordered_lines_avx512
+                                : has_fma()  ? &mmci_ordered_lines_avx2
+                                             : NULL;
+  if (set != NULL) return (across ? set->across : set->lines)[type_of(dtype)];
+#else
+  (void)dtype, (void)across;
+#endif
+  return NULL;
+}
+
+/* Returns the loops for native products of this shape, by sums or by lines. */
+static mmci_vectors_fn loops_of(const mmci_gemm *x, bool by_sums) {
   const bool is_complex = mmci_dtype_is_complex(x->dtype);
-  const bool is_double = x->dtype == MMC_F64 || x->dtype == MMC_C128;
-  const int type = 2 * is_complex + is_double;
+  const int type = type_of(x->dtype);
 #if defined(__x86_64__)
   enum { LEAST_BYTES = 64, LEAST_ROWS = 2 };
-  if (in_order) return (has_avx512() ? mmci_ordered_lines_avx512 : mmci_ordered_lines_avx2)[type];
   /* A complex sum is added up in more steps than few terms take. */
   const bool has_terms = !is_complex || (size_t)x->k * mmc_dtype_size(x->dtype) >= LEAST_BYTES;
   if (by_sums && has_terms && (x->m >= 2 || x->n >= 2) && has_avx512())
@@ -165,8 +201,9 @@ mmci_vectors mmci_vectors_make(const mmci_gemm *gemm, int64_t a_step, int64_t b_
   const int64_t parts = is_complex ? 2 : 1;
   const bool in_order = is_ordered(gemm) || !is_short(gemm);
   const way way = in_order ? choose_ordered_way(gemm) : choose_way(gemm);
-  const bool swapped = way == LINES_SWAPPED || way == SUMS_SWAPPED;
+  const bool swapped = way == LINES_SWAPPED || way == ACROSS_SWAPPED || way == SUMS_SWAPPED;
   const bool by_sums = way == SUMS || way == SUMS_SWAPPED;
+  const bool across = way == ACROSS || way == ACROSS_SWAPPED;
   mmci_gemm x = *gemm;
   if (swapped) {
     x.m = gemm->n;
@@ -176,21 +213,41 @@ mmci_vectors mmci_vectors_make(const mmci_gemm *gemm, int64_t a_step, int64_t b_
     x.a.trans = !gemm->b.trans;
     x.b.trans = !gemm->a.trans;
   }
-  /* Transposed, C goes down where it went along. It is one line or one column then. */
-  const int64_t c_down = swapped ? 1 : gemm->ldc;
-  return (mmci_vectors){.m = x.m,
-                        .k = x.k,
-                        .n = by_sums ? x.n : x.n * parts,
-                        .a_down = down(&x.a) * parts,
-                        .a_along = along(&x.a) * parts,
-                        .b_down = down(&x.b) * parts,
-                        .c_down = c_down * parts,
-                        .a_step = swapped ? b_step : a_step,
-                        .b_step = swapped ? a_step : b_step,
-                        .c_step = c_step,
-                        .sign_a = is_complex && x.a.conj ? -1 : 1,
-                        .sign_b = is_complex && x.b.conj ? -1 : 1,
-                        .swapped = swapped,
-                        .turned = gemm->turned != swapped,
-                        .multiply = loops_of(&x, in_order, by_sums)};
+  return (mmci_vectors){
+      .m = x.m,
+      .k = x.k,
+      .n = by_sums ? x.n : x.n * parts,
+      .a_down = down(&x.a) * parts,
+      .a_along = along(&x.a) * parts,
+      .b_down = down(&x.b) * parts,
+      .b_along = along(&x.b) * parts,
+      .c_down = (swapped ? 1 : gemm->ldc) * parts,
+      .c_along = (swapped ? gemm->ldc : 1) * parts,
+      .a_step = swapped ? b_step : a_step,
+      .b_step = swapped ? a_step : b_step,
+      .c_step = c_step,
+      .sign_a = is_complex && x.a.conj ? -1 : 1,
+      .sign_b = is_complex && x.b.conj ? -1 : 1,
+      .swapped = swapped,
+      .turned = gemm->turned != swapped,
+      .multiply = in_order ? ordered_loops(x.dtype, across) : loops_of(&x, by_sums)};
+}
+
+bool mmci_ordered_row_by_loops(mmc_dtype dtype, const mmci_ordered_row *row) {
+  const int64_t parts = mmci_dtype_is_complex(dtype) ? 2 : 1;
+  const mmci_vectors x = {.m = 1,
+                          .k = row->k,
+                          .n = row->n * parts,
+                          .a_along = row->x_step * parts,
+                          .b_down = row->down * parts,
+                          .b_along = row->along * parts,
+                          .c_along = row->c_step * parts,
+                          .sign_a = row->x_sign,
+                          .sign_b = row->b_sign,
+                          .turned = row->turned,
+                          .continues = true,
+                          .multiply = ordered_loops(dtype, row->along != 1)};
+  if (x.multiply == NULL) return false;
+  x.multiply(&x, 1, row->x, row->b, row->c);
+  return true;
 }

@@ -8,13 +8,15 @@
  * sums run along the rows of A and the columns of B instead, which are packed. A complex product
  * keeps two sums: of the right elements times real parts of left ones, and times imaginary parts;
  * these meet after the last term, where conjugates are signs. Reproducible products have lines
- * alone, each of whose elements is one chain, and columns of lines of one element. */
+ * alone, each of whose elements is one chain; where B has its columns along memory, lines run
+ * across them. */
 #ifndef MMCI_VECTOR_LOOPS_H
 #define MMCI_VECTOR_LOOPS_H
 
 #include "chain/gemm.h"
 
 typedef struct mmci_vectors mmci_vectors;
+struct mmci_ordered_row;
 
 /* The columns of an operand that is packed have at most so many bytes. */
 enum { MMCI_VECTORS_PACKED = 16 << 10 };
@@ -24,16 +26,19 @@ typedef void (*mmci_vectors_fn)(const mmci_vectors *x, int64_t count, const char
                                 char *c);
 
 /* Products C = A B, or C^T = B^T A^T where that has lines along which loops can run. Element (r, p)
- * of A is at r * a_down + p * a_along, (p, c) of B at p * b_down + c, and (r, c) of C at r * c_down
- * + c. For sums, element p of a row of A is at p; of B too where n is 1, and packed so where it is
- * not: n counts columns then. */
+ * of A is at r * a_down + p * a_along, (p, c) of B at p * b_down + c * b_along, and (r, c) of C at
+ * r * c_down + c * c_along; native lines have steps of one element along B and C. For sums, element
+ * p of a row of A is at p; of B too where n is 1, and packed so where it is not: n counts columns
+ * then. */
 struct mmci_vectors {
   int64_t m, k, n;
-  int64_t a_down, a_along, b_down, c_down; /* in numbers, of which a complex one is two, as n is */
-  int64_t a_step, b_step, c_step;          /* bytes from one product to the next */
-  double sign_a, sign_b;                   /* -1 where an operand is conjugated */
-  bool swapped;                            /* the operands have changed places */
-  bool turned;                             /* A holds right operands of the chain, or B left ones */
+  /* In numbers, of which a complex one is two, as n is. */
+  int64_t a_down, a_along, b_down, b_along, c_down, c_along;
+  int64_t a_step, b_step, c_step; /* bytes from one product to the next */
+  double sign_a, sign_b;          /* -1 where an operand is conjugated */
+  bool swapped;                   /* the operands have changed places */
+  bool continues;                 /* loops in order go on with the chains that are in C */
+  bool turned;                    /* A holds right operands of the chain, or B left ones */
   mmci_vectors_fn multiply;
 };
 
@@ -57,6 +62,10 @@ static inline void mmci_vectors_multiply(const mmci_vectors *x, int64_t count, c
     x->multiply(x, count, a, b, c);
 }
 
+/* Continues the chains of a row times a matrix of floating-point elements (ordered_tiles.h), by
+ * loops in order; returns false where there are none. */
+bool mmci_ordered_row_by_loops(mmc_dtype dtype, const struct mmci_ordered_row *row);
+
 /* The loops for an instruction set: of lines and of sums. */
 typedef struct mmci_vectors_set {
   mmci_vectors_fn lines[4], sums[4]; /* f32, f64, c64, c128 */
@@ -68,7 +77,12 @@ extern const mmci_vectors_set mmci_vectors_avx2, mmci_vectors_portable;
 extern const mmci_vectors_fn mmci_vectors_sums_avx512[4], mmci_vectors_lines_avx512[2];
 
 /* Loops for reproducible products, whose elements are chains of fused multiply-adds from the first
- * term to the last, with zeros and NaN as these have them: of lines, which may have one element. */
-extern const mmci_vectors_fn mmci_ordered_lines_avx2[4], mmci_ordered_lines_avx512[4];
+ * term to the last, with zeros and NaN as these have them: of lines, and of lines across those of
+ * B, where B has its columns along memory, which are turned in registers. */
+typedef struct mmci_ordered_set {
+  mmci_vectors_fn lines[4], across[4]; /* f32, f64, c64, c128 */
+} mmci_ordered_set;
+
+extern const mmci_ordered_set mmci_ordered_lines_avx2, mmci_ordered_lines_avx512;
 
 #endif
