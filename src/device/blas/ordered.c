@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "base/half.h"
 #include "base/interrupt.h"
+#include "device/blas/half_loops.h"
 #include "device/blas/ordered_dots.h"
 #include "device/blas/ordered_tiles.h"
 #include "device/blas/vector_loops.h"
@@ -195,14 +196,43 @@ enum { AHEAD = 8 };
 
 PACK(pack_f32, float, float, same_f32)
 PACK(pack_f64, double, double, same_f64)
-PACK(pack_f16, uint16_t, float, mmci_f16_to_f32)
-PACK(pack_bf16, uint16_t, float, mmci_bf16_to_f32)
 PACK(pack_8, uint8_t, uint32_t, WORD)
 PACK(pack_16, uint16_t, uint32_t, WORD)
 PACK(pack_32, uint32_t, uint32_t, WORD)
 PACK(pack_64, uint64_t, uint64_t, WIDE_WORD)
 PACK_COMPLEX(pack_c64, float)
 PACK_COMPLEX(pack_c128, double)
+
+/* Blocks have at most so many terms of k at a time. */
+enum { DEPTH = 256 };
+
+typedef void (*widen_fn)(const uint16_t *from, int64_t count, float *to);
+
+/* Elements of 16 bits are made floats as they lie, many at once: one of the steps is 1. */
+static void pack_half(widen_fn widen, const uint16_t *from, int64_t step, int64_t next, int count,
+                      int width, int64_t depth, float *to) {
+  if (count < width) memset(to, 0, (size_t)(width * depth) * sizeof *to);
+  if (step == 1) {
+    for (int64_t p = 0; p < depth; p++) widen(from + p * next, count, to + p * width);
+    return;
+  }
+  float line[DEPTH];
+  for (int i = 0; i < count; i++) {
+    widen(from + i * step, depth, line);
+    for (int64_t p = 0; p < depth; p++) to[p * width + i] = line[p];
+  }
+}
+
+static void pack_f16(const void *of, int64_t step, int64_t next, int count, int width,
+                     int64_t depth, bool conj, void *to) {
+  (void)conj;
+  pack_half(mmci_half_loops_here()->widen_f16, of, step, next, count, width, depth, to);
+}
+static void pack_bf16(const void *of, int64_t step, int64_t next, int count, int width,
+                      int64_t depth, bool conj, void *to) {
+  (void)conj;
+  pack_half(mmci_half_loops_here()->widen_bf16, of, step, next, count, width, depth, to);
+}
 
 typedef void (*pack_fn)(const void *from, int64_t step, int64_t next, int count, int width,
                         int64_t depth, bool conj, void *to);
@@ -235,15 +265,8 @@ static inline float settled_f32(float x) {
 static inline double settled_f64(double x) {
   return x == x ? x + 0.0 : (double)NAN;
 }
-static inline uint16_t settled_f16(float x) {
-  return mmci_f16_round(settled_f32(x));
-}
-static inline uint16_t settled_bf16(float x) {
-  return mmci_bf16_round(settled_f32(x));
-}
-
 /* Define how a tile of sums is read from C, rows x cols of it, and written there. */
-#define SUMS(name, stored, type, widen, settled)                                                 \
+#define READ_SUMS(name, stored, type, widen)                                                     \
   static void read_##name(const void *of, lattice at, int rows, int cols, int width, int height, \
                           void *to) {                                                            \
     type *sums = to;                                                                             \
@@ -251,18 +274,21 @@ static inline uint16_t settled_bf16(float x) {
     (void)height;                                                                                \
     for (int r = 0; r < rows; r++)                                                               \
       for (int q = 0; q < cols; q++) sums[r * width + q] = widen(c[r * at.down + q * at.along]); \
-  }                                                                                              \
-  static void write_##name(void *of, lattice at, int rows, int cols, int width, int height,      \
-                           const void *from) {                                                   \
-    const type *sums = from;                                                                     \
-    stored *c = of;                                                                              \
-    (void)height;                                                                                \
-    for (int r = 0; r < rows; r++)                                                               \
-      if (at.along == 1)                                                                         \
-        for (int q = 0; q < cols; q++) c[r * at.down + q] = settled(sums[r * width + q]);        \
-      else                                                                                       \
-        for (int q = 0; q < cols; q++)                                                           \
-          c[r * at.down + q * at.along] = settled(sums[r * width + q]);                          \
+  }
+
+#define SUMS(name, stored, type, widen, settled)                                            \
+  READ_SUMS(name, stored, type, widen)                                                      \
+  static void write_##name(void *of, lattice at, int rows, int cols, int width, int height, \
+                           const void *from) {                                              \
+    const type *sums = from;                                                                \
+    stored *c = of;                                                                         \
+    (void)height;                                                                           \
+    for (int r = 0; r < rows; r++)                                                          \
+      if (at.along == 1)                                                                    \
+        for (int q = 0; q < cols; q++) c[r * at.down + q] = settled(sums[r * width + q]);   \
+      else                                                                                  \
+        for (int q = 0; q < cols; q++)                                                      \
+          c[r * at.down + q * at.along] = settled(sums[r * width + q]);                     \
   }
 
 #define COMPLEX_SUMS(name, type, settled)                                                        \
@@ -289,8 +315,35 @@ static inline uint16_t settled_bf16(float x) {
 
 SUMS(f32, float, float, same_f32, settled_f32)
 SUMS(f64, double, double, same_f64, settled_f64)
-SUMS(f16, uint16_t, float, mmci_f16_to_f32, settled_f16)
-SUMS(bf16, uint16_t, float, mmci_bf16_to_f32, settled_bf16)
+READ_SUMS(f16, uint16_t, float, mmci_f16_to_f32)
+READ_SUMS(bf16, uint16_t, float, mmci_bf16_to_f32)
+
+/* Rounds a tile of sums to elements of 16 bits, line by line as C lies. */
+static void round_tile(void (*round_off)(const float *from, int64_t count, uint16_t *to),
+                       uint16_t *c, lattice at, int rows, int cols, int width, const float *sums) {
+  enum { MOST = 64 };
+  const bool along = at.along == 1;
+  const int lines = along ? rows : cols, length = along ? cols : rows;
+  const int64_t step = along ? at.down : at.along;
+  for (int l = 0; l < lines; l++) {
+    float line[MOST];
+    for (int i = 0; i < length; i++) line[i] = along ? sums[l * width + i] : sums[i * width + l];
+    mmci_ordered_tiles_here()->settle_f32(line, length);
+    round_off(line, length, c + l * step);
+  }
+}
+
+static void write_f16(void *c, lattice at, int rows, int cols, int width, int height,
+                      const void *sums) {
+  (void)height;
+  round_tile(mmci_half_loops_here()->round_f16, c, at, rows, cols, width, sums);
+}
+static void write_bf16(void *c, lattice at, int rows, int cols, int width, int height,
+                       const void *sums) {
+  (void)height;
+  round_tile(mmci_half_loops_here()->round_bf16, c, at, rows, cols, width, sums);
+}
+
 SUMS(8, uint8_t, uint32_t, WORD, (uint8_t))
 SUMS(16, uint16_t, uint32_t, WORD, (uint16_t))
 SUMS(32, uint32_t, uint32_t, WORD, (uint32_t))
@@ -565,7 +618,7 @@ void mmci_ordered_small(const mmci_gemm *gemm, const void *a, const void *b, voi
 }
 
 /* Blocks whose rows of A stay in the second cache, and whose columns of B stay in the third. */
-enum { ROWS = 384, COLS = 768, DEPTH = 256 };
+enum { ROWS = 384, COLS = 768 };
 
 static work large_work(const mmci_gemm *gemm) {
   return work_of(gemm, ROWS, COLS, DEPTH);
