@@ -148,9 +148,17 @@ bool mmci_vectors_pay(const mmci_gemm *x) {
   return mmci_gemm_is_in_order(x) && has_fma() && mmci_gemm_mkn(x) <= most_ordered(x);
 }
 
+/* Says whether these take less time where B has its columns along memory, too: of c128, and of f64
+ * where most of the terms are in whole cache lines. */
+static bool is_worth_turning(const mmci_gemm *x) {
+  enum { LEAST_TERMS = 32 };
+  return x->dtype == MMC_C128 || (x->dtype == MMC_F64 && x->k >= LEAST_TERMS);
+}
+
 bool mmci_lines_pay(const mmci_gemm *x) {
   return has_loops(x) && x->m > 1 && x->n > 1 && has_avx512() &&
-         mmci_gemm_mkn(x) <= MOST_ORDERED_WIDE && choose_ordered_way(x) != ACROSS;
+         mmci_gemm_mkn(x) <= MOST_ORDERED_WIDE &&
+         (along(&x->b) == 1 || is_worth_turning(x));
 }
 
 static const mmci_vectors_set *loops_here(void) {
