@@ -157,8 +157,7 @@ static bool is_worth_turning(const mmci_gemm *x) {
 
 bool mmci_lines_pay(const mmci_gemm *x) {
   return has_loops(x) && x->m > 1 && x->n > 1 && has_avx512() &&
-         mmci_gemm_mkn(x) <= MOST_ORDERED_WIDE &&
-         (along(&x->b) == 1 || is_worth_turning(x));
+         mmci_gemm_mkn(x) <= MOST_ORDERED_WIDE && (along(&x->b) == 1 || is_worth_turning(x));
 }
 
 static const mmci_vectors_set *loops_here(void) {

@@ -45,8 +45,8 @@ struct mmci_vectors {
 /* Says whether loops compute such products, and faster than a CBLAS does. */
 bool mmci_vectors_pay(const mmci_gemm *gemm);
 
-/* Says whether the loops for lines in order compute a native product of two matrices in half of the
- * time that a CBLAS without AVX-512 takes, where the processor has it. */
+/* Says whether the loops for lines in order compute a native product of two matrices in less time
+ * than a CBLAS without AVX-512, where the processor has it. */
 bool mmci_lines_pay(const mmci_gemm *gemm);
 
 /* Makes products that pay, whose matrices are so many bytes apart. */
