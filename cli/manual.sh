@@ -255,7 +255,7 @@ values() {
   order:--on) echo cpu cuda ;;
   wisdom:--on) echo blas ref cuda ;;
   *:--on) echo cpu blas ref cuda ;;
-  plan:--for | multiply:--for) echo flops traffic time energy ;;
+  plan:--for | multiply:--for) echo flops traffic time energy words ;;
   *:--for) echo time energy ;;
   *:--precision) echo native faithful fast ;;
   *:--solver) echo auto hu-shing table brute left-to-right ;;

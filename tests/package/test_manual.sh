@@ -37,6 +37,7 @@ done
 [ "$(completed multiply A.npy : tri)" = tridiagonal ] || fail "bash: what a factor is is not completed"
 [ "$(completed multiply A.npy :T B.npy : | wc -l)" -gt 12 ] || fail "bash: nothing is proposed behind a colon"
 [ "$(completed plan --on cuda : a)" = all ] || fail "bash: cuda:all is not completed"
+[ "$(completed multiply --for w)" = words ] || fail "bash: words, which ranks send, is not completed"
 [ "$(completed wisdom ex)" = export ] || fail "bash: what wisdom does is not completed"
 if command -v fish >/dev/null; then
   [ "$(fish --no-config -c "source $share/mmchain.fish; complete -C 'mmchain scan --semiring o'" | cut -f 1)" = or-and ] ||
