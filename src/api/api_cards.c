@@ -22,7 +22,7 @@ void mmci_gangs_destroy(mmci_gang *gangs) {
 static void pretend(mmci_gang *gang, int64_t ranks, bool any) {
   static const mmci_device_ops *const paper = &mmci_device_paper;
   mmci_cards *cards = &gang->cards;
-  mmci_opened card = {.ops = paper, .name = "cuda"};
+  mmci_opened card = {.ops = paper, .name = "cuda, not here"};
   mmci_error ignored;
   if (any) card = cards->opened[0];
   if (!any) (void)paper->open(0, &card.device, &ignored);

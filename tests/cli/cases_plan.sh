@@ -145,6 +145,7 @@ holds plan_cards_json_valid is_json said/plan_cards_json.stdout
 check plan_cards_parts 0 plan f32:9000x9000x9000x9000x9000 --order '((A1 A2) (A3 A4))' --on cuda:all --ranks 2
 check plan_cards_small 0 plan $clrs --on cuda:0,1 --ranks 2
 check plan_cards_integers 1 plan i32:100x100x100 --on cuda:all --ranks 2
+check plan_cards_inverse 1 plan f64:100x100x100:lower.inv,N --on cuda:all --ranks 2
 check plan_cards_bad_list 2 plan $clrs --on cuda:0,
 check plan_cards_bad_ranks 2 plan $clrs --on cuda:all --ranks 65
 check plan_ranks_alone 2 plan $clrs --on ref --ranks 2
