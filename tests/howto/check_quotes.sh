@@ -2,8 +2,8 @@
 # check_quotes.sh: what docs/howto-*.md quotes of tests/howto is what stands there.
 #
 # A quotation is a fenced block after a line `From [FILE](../tests/howto/FILE):`; its lines stand in that file, one
-# after the other, and a line "..." in it stands for any number of lines. Exits 1 when one does not, or when a page
-# quotes nothing.
+# after the other, and a line "..." in it stands for any number of lines. What a block of diff leaves or takes away
+# stands in the file that it changes. Exits 1 when a line does not, or when a page quotes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -27,6 +27,19 @@ for page in docs/howto-*.md; do
         }
       }
     }
+    /^```diff/ { changes = 1; next }
+    changes && /^--- a\// {
+      file = substr($0, 7)
+      split("", there)
+      while ((getline line < file) > 0) there[line]
+      close(file)
+      next
+    }
+    changes && /^[- ]/ && !(substr($0, 2) in there) {
+      printf "%s:%d: %s has no such line: %s\n", page, NR, file, substr($0, 2)
+      bad = 1
+    }
+    /^```/ && changes { changes = 0; next }
     match($0, /^From \[[^]]*\]\(\.\.\/tests\/howto\/[^)]*\):$/) {
       file = $0
       sub(/^[^(]*\(\.\.\//, "", file)
