@@ -15,6 +15,11 @@ version=$("$mmchain" --version | awk '{print $2}')
 seconds=${SOURCE_DATE_EPOCH:-$(date +%s)}
 day=$(date -u -d "@$seconds" '+%B %-d, %Y' 2>/dev/null || date -u '+%B %d, %Y')
 commands=$("$mmchain" --help | awk '/^  [a-z]+ / {print $1} /^A chain/ {exit}')
+# help_of COMMAND: what it says of itself; bench tells of its experiments apart.
+help_of() {
+  "$mmchain" "$1" --help
+  [ "$1" != bench ] || "$mmchain" bench --experiment help | sed 1d
+}
 summary() { "$mmchain" --help | awk -v name="$1" '$1 == name {sub(/^ *[a-z]+ +/, ""); print; exit}'; }
 
 # Awk functions of both kinds of pages: text as mdoc takes it, without a backslash, a line that begins
@@ -120,7 +125,7 @@ page() {
   >"$folder/man1/mmchain.1"
 for command in $commands; do
   title=$(echo "mmchain-$command" | tr '[:lower:]' '[:upper:]')
-  "$mmchain" "$command" --help | page "mmchain-$command" "$title" "$(summary "$command")" \
+  help_of "$command" | page "mmchain-$command" "$title" "$(summary "$command")" \
     >"$folder/man1/mmchain-$command.1"
 done
 
@@ -203,7 +208,7 @@ awk -v version="$version" -v day="$day" "$text_functions"'
 # options COMMAND: its options, one a line: the name, a tab, the word that its argument has, or -, a tab,
 # and the beginning of what it is about.
 options() {
-  "$mmchain" "$1" --help | awk '
+  help_of "$1" | awk '
     # Up to the first colon, semicolon or full stop that is in no parentheses.
     function beginning(text,   c, open, letter) {
       for (c = 1; c <= length(text); c++) {
@@ -217,7 +222,8 @@ options() {
       if (names == "") return
       text = beginning(text)
       count = split(names, each, /, /)
-      for (f = 1; f <= count; f++) print each[f] "\t" (argument == "" ? "-" : argument) "\t" text
+      for (f = 1; f <= count; f++)
+        if (!told[each[f]]++) print each[f] "\t" (argument == "" ? "-" : argument) "\t" text
       names = ""
     }
     # Options that stand in the usage alone.

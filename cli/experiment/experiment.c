@@ -248,9 +248,9 @@ static int print_help(cli_call *call) {
       "  --budget S   seconds of searches: of us9836434 to tune, of nishida-2011 for one solver\n"
       "  --quick      smaller sizes, shorter and fewer samples\n"
       "  --only PART  one part of the experiment\n"
-      "  --family F   tee-acm2: only trials by plain, tee, faithful or fused kernels, or by the\n"
+      "  --family F   only trials of tee-acm2 by plain, tee, faithful or fused kernels, or by the\n"
       "               kernel of this whole name\n"
-      "  --sizes LIST tee-acm2: n of single products; nishida-2011: n of chains; as in 4096,8192\n"
+      "  --sizes LIST n of single products of tee-acm2, of chains of nishida-2011; as in 4096,8192\n"
       "  --json       print the lines of results.jsonl\n"
       "  -h, --help   this text\n");
   return CLI_DONE;

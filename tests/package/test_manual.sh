@@ -21,7 +21,9 @@ completed() {
 }
 for command in $commands; do
   page=$share/man1/mmchain-$command.1
-  options=$("$mmchain" "$command" --help | grep -oE '^  -[^ ,]+(, --[a-z-]+)?' | tr -d ' ' | tr ',' '\n')
+  help=$("$mmchain" "$command" --help)
+  [ "$command" != bench ] || help+=$'\n'$("$mmchain" bench --experiment help)
+  options=$(grep -oE '^  -[^ ,]+(, --[a-z-]+)?' <<<"$help" | tr -d ' ' | tr ',' '\n')
   proposed=$(completed "$command" -)
   [ -n "$options" ] || fail "$command: no options were found"
   for option in $options; do
