@@ -250,7 +250,7 @@ static int print_help(cli_call *call) {
       "  --only PART  one part of the experiment\n"
       "  --family F   only trials of tee-acm2 by plain, tee, faithful or fused kernels, or by the\n"
       "               kernel of this whole name\n"
-      "  --sizes LIST n of single products of tee-acm2, of chains of nishida-2011; as in 4096,8192\n"
+      "  --sizes LIST n of tee-acm2's single products, of nishida-2011's chains, as in 4096,8192\n"
       "  --json       print the lines of results.jsonl\n"
       "  -h, --help   this text\n");
   return CLI_DONE;
