@@ -139,12 +139,14 @@ INLINE void NAME(some_rows)(const bool is_complex, const bool turned, const bool
            *to = is_apart ? lines[0] : own;
     const int64_t down = is_apart ? 4 * WIDTH : x->c_down;
     if (is_apart && continues) NAME(gather)(x, parts, rows, count, own, lines);
-    if (most == 4 && vectors == 4)
-      NAME(tile)(is_complex, turned, across, continues, rows, 4, x, count, a, right, to, down);
+    if (across) /* keeps its sums in memory, whose number need not be known */
+      NAME(tile)(is_complex, turned, true, continues, rows, vectors, x, count, a, right, to, down);
+    else if (most == 4 && vectors == 4)
+      NAME(tile)(is_complex, turned, false, continues, rows, 4, x, count, a, right, to, down);
     else if (most >= 2 && vectors == 2)
-      NAME(tile)(is_complex, turned, across, continues, rows, 2, x, count, a, right, to, down);
+      NAME(tile)(is_complex, turned, false, continues, rows, 2, x, count, a, right, to, down);
     else
-      NAME(tile)(is_complex, turned, across, continues, rows, 1, x, count, a, right, to, down);
+      NAME(tile)(is_complex, turned, false, continues, rows, 1, x, count, a, right, to, down);
     if (is_apart) NAME(scatter)(x, parts, rows, count, lines, own);
     col += count;
   }

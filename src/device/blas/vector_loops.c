@@ -66,10 +66,10 @@ static bool is_narrow(const mmci_gemm *x) {
   enum { LINE_BYTES = 64 };
   static const struct {
     int most, turn, column, line;
-  } costs[] = {[MMC_F32] = {8, 32, 8, 128},
-               [MMC_F64] = {3, 48, 16, 128},
-               [MMC_C64] = {3, 80, 32, 256},
-               [MMC_C128] = {2, 128, 64, 256}};
+  } costs[] = {[MMC_F32] = {2, 32, 8, 128},
+               [MMC_F64] = {2, 48, 16, 128},
+               [MMC_C64] = {2, 80, 32, 256},
+               [MMC_C128] = {1, 128, 64, 256}};
   const int64_t size = (int64_t)mmc_dtype_size(x->dtype), lanes = LINE_BYTES / size,
                 turned = (x->m + lanes - 1) / lanes * lanes;
   if (x->n > costs[x->dtype].most || (x->n > 1 && x->m <= x->n)) return false;
