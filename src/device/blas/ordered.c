@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "base/half.h"
 #include "base/interrupt.h"
+#include "base/sizes.h"
 #include "device/blas/half_loops.h"
 #include "device/blas/ordered_dots.h"
 #include "device/blas/ordered_tiles.h"
@@ -49,17 +50,13 @@ static mmci_ordered_tile tile_of(mmc_dtype dtype) {
                              : tiles->f32;
 }
 
-static int64_t least(int64_t x, int64_t y) {
-  return x < y ? x : y;
-}
-
 static int most_cols(const work *x) {
   return x->tile.width * x->tile.vectors;
 }
 
 /* Returns how many vectors a tile with so many more columns in its block has. */
 static int vectors_of(const work *x, int64_t rest) {
-  return (int)least(x->tile.vectors, (rest + x->tile.width - 1) / x->tile.width);
+  return (int)mmci_smaller(x->tile.vectors, (rest + x->tile.width - 1) / x->tile.width);
 }
 
 /* Lets vectors run along the longer side of C: with few columns, C is computed transposed. */
@@ -82,8 +79,7 @@ static void turn(work *x) {
 
 /* Returns the length of equal pieces of `all`, none above `most`, in whole tiles. */
 static int64_t piece_length(int64_t all, int64_t most, int64_t tile) {
-  const int64_t pieces = (all + most - 1) / most, length = (all + pieces - 1) / pieces;
-  return (length + tile - 1) / tile * tile;
+  return mmci_multiple_up(mmci_quotient_up(all, mmci_quotient_up(all, most)), tile);
 }
 
 static work work_of(const mmci_gemm *gemm, int64_t rows, int64_t cols, int64_t depth) {
@@ -106,7 +102,7 @@ static work work_of(const mmci_gemm *gemm, int64_t rows, int64_t cols, int64_t d
   if (x.n < most_cols(&x) && x.m > x.n) turn(&x);
   x.rows = piece_length(x.m, rows, x.tile.rows);
   x.cols = piece_length(x.n, cols, most_cols(&x));
-  x.depth = least(x.k, depth);
+  x.depth = mmci_smaller(x.k, depth);
   return x;
 }
 
@@ -159,7 +155,7 @@ enum { AHEAD = 8 };
     if (step == 1 && count == width) {                                                 \
       for (int64_t p = 0; p < depth; p++) {                                            \
         for (int i = 0; i < width; i += LINE_BYTES / (int)sizeof(stored))              \
-          __builtin_prefetch(from + least(p + AHEAD, depth - 1) * next + i);           \
+          __builtin_prefetch(from + mmci_smaller(p + AHEAD, depth - 1) * next + i);    \
         for (int i = 0; i < width; i++) to[p * width + i] = widen(from[p * next + i]); \
       }                                                                                \
       return;                                                                          \
@@ -251,7 +247,7 @@ static void pack_lines(const work *x, const char *data, int64_t step, int64_t ne
   for (int64_t i = 0, width; i < lines; i += width) {
     width = columns ? vectors_of(x, lines - i) * x->tile.width : x->tile.rows;
     packs[x->dtype](data + ((first + i) * step + begin * next) * (int64_t)x->element, step, next,
-                    (int)least(width, lines - i), (int)width, depth, conj, to);
+                    (int)mmci_smaller(width, lines - i), (int)width, depth, conj, to);
     to += (size_t)(width * depth * x->parts) * x->real;
   }
 }
@@ -418,8 +414,8 @@ static bool next_tile(const work *x, block at, corner *tile) {
   }
   if (tile->i >= at.rows) return false;
   tile->vectors = vectors_of(x, at.cols - tile->j);
-  tile->rows = (int)least(x->tile.rows, at.rows - tile->i);
-  tile->cols = (int)least(tile->vectors * x->tile.width, at.cols - tile->j);
+  tile->rows = (int)mmci_smaller(x->tile.rows, at.rows - tile->i);
+  tile->cols = (int)mmci_smaller(tile->vectors * x->tile.width, at.cols - tile->j);
   return true;
 }
 
@@ -456,7 +452,7 @@ static void write_sums(const work *x, block at, const char *sums) {
 static void add_terms(const work *x, block at, int64_t begin, int64_t end, char *room, char *sums) {
   char *a = room, *b = a + a_bytes(x);
   for (int64_t p = begin; p < end; p += x->depth) {
-    const int64_t depth = least(x->depth, end - p);
+    const int64_t depth = mmci_smaller(x->depth, end - p);
     pack_lines(x, x->a, x->of_a.down, x->of_a.along, x->a_conj, at.row, at.rows, p, depth, false,
                a);
     pack_lines(x, x->b, x->of_b.along, x->of_b.down, x->b_conj, at.col, at.cols, p, depth, true, b);
@@ -531,7 +527,8 @@ static void multiply_row(const work *x, int64_t first, int64_t n) {
 
 /* Computes piece number `piece` of the sums of a block, in room for what is packed. */
 static void compute_part(const work *x, block at, int64_t piece, char *room, char *sums) {
-  const int64_t begin = piece * MMCI_PIECE_TERMS, end = least(begin + MMCI_PIECE_TERMS, x->k);
+  const int64_t begin = piece * MMCI_PIECE_TERMS,
+                end = mmci_smaller(begin + MMCI_PIECE_TERMS, x->k);
   memset(sums, 0, sums_bytes(x));
   if (is_row(x))
     add_row_terms(x, at.col, at.cols, begin, end, sums, 1);
@@ -578,7 +575,7 @@ static int64_t pieces_of(const work *x) {
 
 /* Computes a block of C, in room for block_bytes(). */
 static void multiply_block(const work *x, int64_t row, int64_t col, char *room) {
-  const block at = {row, col, least(x->rows, x->m - row), least(x->cols, x->n - col)};
+  const block at = {row, col, mmci_smaller(x->rows, x->m - row), mmci_smaller(x->cols, x->n - col)};
   char *sums = room + a_bytes(x) + b_bytes(x), *part = sums + sums_bytes(x);
   if (!x->in_pieces && is_row(x)) {
     multiply_row(x, col, at.cols);
@@ -687,7 +684,7 @@ static void note_done(sharing *s, int worker) {
 
 static block block_at(const work *x, int64_t number) {
   const int64_t down = blocks_down(x), row = number % down * x->rows, col = number / down * x->cols;
-  return (block){row, col, least(x->rows, x->m - row), least(x->cols, x->n - col)};
+  return (block){row, col, mmci_smaller(x->rows, x->m - row), mmci_smaller(x->cols, x->n - col)};
 }
 
 static void multiply_shared(void *user, int worker, int64_t number) {
@@ -718,7 +715,7 @@ static void add_shared(void *user, int worker, int64_t number) {
   const size_t bytes = sums_bytes(x);
   char *sums = s->sums + (size_t)number * bytes, *part = s->parts;
   part += (size_t)(number * s->round) * bytes;
-  const int64_t end = least(s->first + s->round, pieces_of(x));
+  const int64_t end = mmci_smaller(s->first + s->round, pieces_of(x));
   for (int64_t p = s->first; p < end; p++, part += bytes)
     if (p == 0)
       memcpy(sums, part, bytes);
@@ -775,7 +772,7 @@ mmc_status mmci_ordered_gemm(const mmci_gemm *gemm, int threads, const void *a, 
   size_t bytes = s.bytes * (size_t)threads;
   if (by_pieces) {
     const size_t round_bytes = sums_bytes(&x) * (size_t)blocks_of(&x);
-    s.round = least(pieces_of(&x), (int64_t)(MOST_PART_BYTES / round_bytes) + 1);
+    s.round = mmci_smaller(pieces_of(&x), (int64_t)(MOST_PART_BYTES / round_bytes) + 1);
     bytes += round_bytes * (size_t)(s.round + 1);
   }
   mmc_status status = take_room(room, bytes, error);
